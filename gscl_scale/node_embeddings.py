@@ -168,13 +168,17 @@ class NodeEmbeddings:
         Parameters
         ----------
         path
-            File for the page. Without it, the page is in the run folder, and goes with it.
+            File for the page, which ends in .html; its folder is made. Without it, the page is in the run folder, and
+            goes with it.
 
         Returns
         -------
         Path
             The page.
         """
+        copy = None if path is None else Path(path)
+        if copy and copy.suffix.lower() not in (".html", ".htm"):
+            raise UserError(f"report: the page is HTML, expected a file that ends in .html, got {path}")
         page = self._place.whole.report
         if self._can_measure():
             from gscl_scale.stages.report import report
@@ -184,7 +188,10 @@ class NodeEmbeddings:
                 report(self._config_of_whole(), self._place.whole, Console(self._run.log, self._quiet))
         elif not page.exists():
             raise self._refusal("report.html")
-        return page if path is None else Path(shutil.copyfile(page, path))
+        if copy is None:
+            return page
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.copyfile(page, copy))
 
     def save(self, path: Path | str) -> Path:
         """Keep the embeddings, or the whole run.

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import uuid
 
 import networkx as nx
 import numpy as np
@@ -104,7 +105,11 @@ LEAK = "values of the column 'town' of nodes, which would be trained on as a fea
         (EDGES, {"labels": [1, 2]}, "labels has 2 rows, expected one per node"),
         (EDGES, {"nodes": pd.DataFrame({"id": ["01"]})}, "are text; read .in pandas with dtype=str. both tables"),
         (EDGES, {"weights": "km"}, "no column 'km'"),
-        (pd.DataFrame({"source": [1, "a"], "target": [2, 3]}), {}, "edges in memory: the table cannot be read"),
+        (pd.DataFrame({"source": [1, "a"], "target": [2, 3]}), {}, "memory: column 'source' mixes types, as in 1 "
+         r"and 'a'; make it text: df\['source'\] = df\['source'\].astype\(str\)"),
+        (EDGES, {"nodes": pd.DataFrame({"id": [1, 2], "x": ["a", 2]})}, "nodes in memory: column 'x' mixes types"),
+        (pd.DataFrame({"source": [uuid.UUID(int=1)], "target": [uuid.UUID(int=2)]}), {}, "source is of type extens.*, "
+         r"expected integers or text; make it text: df\['source'\] = df\['source'\].astype\(str\)"),
         (EDGES, {"nodes": TOWNS, "labels": TOWNS.town}, LEAK),
         (EDGES, {"nodes": pa.Table.from_pandas(TOWNS), "labels": ["Rome", None, "Oslo"]}, LEAK),
         (EDGES, {"nodes": MORE, "labels": np.array([0, -1, 1, 0, -1, 1])}, "these are codes of the values of the col"),
@@ -113,6 +118,9 @@ LEAK = "values of the column 'town' of nodes, which would be trained on as a fea
         (EDGES, {"features": pd.DataFrame({"x": [1, 2, 3]}, index=[1, 1, 2])}, "does not have each of them once"),
         (EDGES, {"labels": {1: "a", 7: "b"}}, "labels: 7 is a key of the dict and no node of the graph; expected ids"),
         (EDGES, {"weights": pd.Series([1, 2], index=[1, 2])}, "the index has 2, .*; give the index of the table of"),
+        (nx.Graph([("a", "b", {"since": "old"}), ("b", "c")]), {"weights": "since"}, "graph: 'since' of the edge "
+         "from .a. to .b. is .old., expected a number; correct it, or give a number per edge: weights="),
+        (nx.Graph([(0, 1, {"weight": {"kg": 3}}), (1, 2)]), {}, "'weight' of the edge from 0 to 1 is {'kg': 3}, exp"),
         (nx.path_graph(3), {"weights": pd.Series([1, 2], index=[1, 2])}, "the index has 1, .*; give rows in the order"),
         (EDGES, {"labels": "town"}, "labels: 'town' is a column of a table of nodes; give that too: nodes=..."),
         (EDGES, {"features": ["age"]}, "features: 'age' is a column of a table of nodes; give that too"),
@@ -141,6 +149,8 @@ def test_networkx_nodes_are_ids_and_attributes_are_read_if_they_are_named():
     found, notes = read(graph)
     assert found.ids.to_pylist() == ["ann", "bob", "cy"]
     assert found.edge_weights.tolist() == [2, 2, 1, 1]  # an edge without weight has weight 1
+    text = nx.Graph([("ann", "bob", {"km": "2.5"}), ("bob", "cy")])
+    assert read(text, weights="km")[0].edge_weights.tolist() == [2.5, 2.5, 1, 1]
     assert (found.num_own, found.labels) == (0, None)
     assert "node attributes that are not read: age, team; features=[...] reads those that it names" in notes
     found, notes = read(graph, labels="team", features=["age"])

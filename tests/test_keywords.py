@@ -99,6 +99,8 @@ def test_the_estimator_refuses_unknown_parameters_too():
         NodeEmbedder(epoch=3)
     with pytest.raises(ConfigError, match=r"give train__epochs to set_params, as in NodeEmbedder\(\).set_params"):
         NodeEmbedder(train__epochs=3)
+    with pytest.raises(ConfigError, match="device, config, quiet, run, and section__key"):  # each once
+        NodeEmbedder().set_params(foo=1)
     with pytest.raises(ConfigError, match="unknown keyword 'label'; did you mean labels"):
         NodeEmbedder().fit(forms.draft()[0], label=[1])
 

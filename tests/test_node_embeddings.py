@@ -150,8 +150,13 @@ def test_the_report_is_a_page_in_the_run_or_where_it_is_asked_for(embeddings, tm
     page = embeddings.report()
     assert page == embeddings.folder / "report.html"
     assert "How good are the embeddings?" in page.read_text()
-    copy = embeddings.report(tmp_path / "page.html")
-    assert (copy, copy.read_text()[:9]) == (tmp_path / "page.html", page.read_text()[:9])
+    copy = embeddings.report(tmp_path / "new/folder/page.html")
+    assert (copy, copy.read_text()[:9]) == (tmp_path / "new/folder/page.html", page.read_text()[:9])
+    with pytest.raises(
+        UserError, match=r"report: the page is HTML, expected a file that ends in .html, got .*page.pdf"
+    ):
+        embeddings.report(tmp_path / "page.pdf")
+    assert not (tmp_path / "page.pdf").exists()
 
 
 def test_it_is_saved_as_a_file_or_as_a_run_that_opens_again(embeddings, tmp_path):

@@ -130,8 +130,9 @@ def _unknown(name: str, others: tuple[str, ...]) -> str:
     close = difflib.get_close_matches(name.rpartition("__")[2], known, n=3, cutoff=0.7)
     if close:
         return f"unknown keyword {quoted(name)}; did you mean {' or '.join(known[one] for one in close)}?"
+    every = ", ".join(dict.fromkeys((*USUAL, *others)))
     return (
-        f"unknown keyword {quoted(name)}; known ones are {', '.join((*USUAL, *others))}, and section__key for any "
+        f"unknown keyword {quoted(name)}; known ones are {every}, and section__key for any "
         f"other setting, such as train__learning_rate (gscl-scale config --schema lists them)"
     )
 

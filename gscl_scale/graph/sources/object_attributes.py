@@ -149,7 +149,26 @@ def _weights_of(graph: _Attributed, beside: Beside) -> npt.NDArray[Any] | list[A
         if beside.weight_name is not None:
             raise _no_attribute(graph.kind, "edge", name, graph.edge_attributes)
         return None
-    return [1.0 if value is None else value for value in graph.edge_attributes[name]]
+    found = [_weight(value) for value in graph.edge_attributes[name]]
+    if None in found:
+        at = found.index(None)
+        source, target = (quoted(graph.ids[row]) for row in graph.ends[:, at])
+        raise GraphError(
+            f"{graph.kind}: {quoted(name)} of the edge from {source} to {target} is "
+            f"{quoted(graph.edge_attributes[name][at])}, expected a number; correct it, or give a number per edge: "
+            "weights=[...]"
+        )
+    return found
+
+
+def _weight(value: Any) -> float | None:
+    """An attribute as a number, 1 where an edge has none; None for what is no number."""
+    if value is None or isinstance(value, (int, float)):
+        return 1.0 if value is None else value
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
 
 
 def _no_attribute(kind: str, of: str, name: str, known: dict[str, list[Any]]) -> GraphError:

@@ -21,6 +21,7 @@ from gscl_scale.graph.sources.nodetable import node_files
 from gscl_scale.graph.sources.read import read
 from gscl_scale.graph.sources.recognize import ends_of, likely_id, recognize, recognize_nodes, weight_of
 from gscl_scale.graph.sources.tablefiles import TableFile, schema_of
+from gscl_scale.graph.sources.tableids import as_text
 from gscl_scale.graph.sources.tables import read_files
 from gscl_scale.storage.urls import url_of
 from gscl_scale.text import join_names, quoted
@@ -120,7 +121,7 @@ class _TableObject:
             raise GraphError(
                 f"{key}: expected a table of pandas, polars or pyarrow, or the path of one, got {type(given).__name__}"
             )
-        with explained(lambda error: f"{name}: the table cannot be read: {error}", *UNREADABLE):
+        with explained(lambda error: f"{name}: {_why_unreadable(given, error)}", *UNREADABLE):
             table = _from_pandas(given) if hasattr(given, "reset_index") else pa.table(given)
             for number, column in enumerate(table.columns):
                 table = table.set_column(number, table.column_names[number], _with_plain_text(column))
@@ -159,6 +160,18 @@ def _from_pandas(frame: Any) -> pa.Table:
     """A data frame of pandas with its index as columns, unless that only counts the rows."""
     named = any(name is not None for name in frame.index.names)
     return pa.Table.from_pandas(frame.reset_index() if named else frame)
+
+
+def _why_unreadable(frame: Any, error: str) -> str:
+    """What is wrong with a table: a column of pandas that has values of two types, or what pyarrow says."""
+    for name, column in frame.items() if hasattr(frame, "iloc") else ():
+        kinds: dict[type, object] = {}
+        for value in column.dropna() if column.dtype == object else ():
+            kinds.setdefault(type(value), value)
+        if len(kinds) > 1:
+            one, other = (quoted(value) for value in list(kinds.values())[:2])
+            return f"column {quoted(name)} mixes types, as in {one} and {other}; make it text: {as_text(name)}"
+    return f"the table cannot be read: {error}"
 
 
 def _with_plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -10,6 +10,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.tablefiles import Part
 from gscl_scale.io.arrow import arrow_of, is_text
 from gscl_scale.kernels.kernel import kernel
+from gscl_scale.text import quoted
 
 _INTEGER_TEXT = r"^(0|-?[1-9][0-9]{0,18})$"  # read as an integer and written again, it is the same text
 _FEW_DIGITS = 18  # every integer of so many digits is within 64 bits
@@ -32,10 +33,16 @@ def is_integer_text(text: pa.Array) -> pa.Array:
     return pc.and_(written, pc.or_(short, within))
 
 
-def _why(kind: pa.DataType) -> str:
-    """Where decimals come from."""
-    decimal = pa.types.is_floating(kind)
-    return "; pandas has decimals where an id is missing: drop these rows, then astype(int)" if decimal else ""
+def _cure(kind: pa.DataType, column: str, in_memory: bool) -> str:
+    """Where decimals come from, and how ids of other types become text."""
+    if pa.types.is_floating(kind):
+        return "pandas has decimals where an id is missing: drop these rows, then astype(int)"
+    return f"make it text: {as_text(column)}" if in_memory else "write it as text"
+
+
+def as_text(column: str) -> str:
+    """How a column of a data frame becomes text, to type."""
+    return f"df[{quoted(column)}] = df[{quoted(column)}].astype(str)"
 
 
 def ids_of(part: Part, column: str, strict: bool = True) -> pa.Array:
@@ -43,7 +50,8 @@ def ids_of(part: Part, column: str, strict: bool = True) -> pa.Array:
     ids = part.text_or_numbers(column)
     text = is_text(ids.type)
     if not (text or pa.types.is_integer(ids.type)) and ids.null_count < len(ids):
-        raise GraphError(f"{part.file}: {column} is of type {ids.type}, expected integers or text{_why(ids.type)}")
+        cure = _cure(ids.type, column, part.file.table is not None)
+        raise GraphError(f"{part.file}: {column} is of type {ids.type}, expected integers or text; {cure}")
     missing = ids.is_null() if not text else pc.or_(ids.is_null(), pc.fill_null(pc.equal(ids, ""), False))
     if strict and (at := pc.index(missing, True).as_py()) >= 0:
         raise GraphError(f"{part.where(at)}: {column} is empty; expected an id, correct or drop the row")
