@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from gscl_scale.evaluate.summary import (
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.arrow import is_text, text_of
 from gscl_scale.io.atomic import is_temporary, publish_folder
-from gscl_scale.neighbors.answers import Neighbor, answers, searcher
+from gscl_scale.neighbors.answers import AT_ONCE, Neighbor, answers, searcher
 from gscl_scale.neighbors.places import EmbeddingSource
 from gscl_scale.registry.locate import find_run
 from gscl_scale.report.html import bullets, collapsible, element, html, table
@@ -69,8 +69,9 @@ class NodeEmbeddings:
     """The embeddings of the nodes of a graph, as `fit` and `open_run` return them.
 
     `np.asarray(embeddings)` is the array of vectors, so whatever takes an array takes the object. An id between
-    brackets gives its vector, a list of ids theirs; a slice or a mask takes rows. What `fit` has written into a
-    temporary folder is removed with the object; `save` keeps it.
+    brackets gives its vector, a list of ids theirs; a slice or a mask takes rows. `in` looks for an id. A loop takes
+    the vectors, the rows of the array: `zip(embeddings.ids, embeddings)` pairs them with the ids. What `fit` has written
+    into a temporary folder is removed with the object; `save` keeps it.
 
     Examples
     --------
@@ -140,27 +141,35 @@ class NodeEmbeddings:
         with self._at_work():
             return evaluate(self._config, self._run, Console(self._run.log, self._quiet))
 
-    def neighbors(self, node: int | str, count: int = 10) -> list[Neighbor]:
+    @overload
+    def neighbors(self, node: int | str, count: int = 10) -> list[Neighbor]: ...
+    @overload
+    def neighbors(self, node: list[Any] | npt.NDArray[Any], count: int = 10) -> list[list[Neighbor]]: ...
+    def neighbors(self, node: Any, count: int = 10) -> list[Neighbor] | list[list[Neighbor]]:
         """Find the nodes with the most similar embeddings, by cosine.
 
         Parameters
         ----------
         node
-            The id of the node.
+            The id of the node, or a list or an array of ids.
         count
             How many neighbours.
 
         Returns
         -------
         list of dict
-            `rank`, `id`, `cosine`, and `class` where the graph has labels; `pandas.DataFrame` makes a table of it.
+            `rank`, `id`, `cosine`, and `class` where the graph has labels; `pandas.DataFrame` makes a table of it. For
+            several ids, a list of such lists in their order.
         """
         if count < 1:
             raise UserError(f"neighbors: count expected a number from 1, got {count}")
         place = EmbeddingSource(self._name, self._run.embeddings, self._run.embeddings / "index", self._run.graph)
         search, _ = searcher(self._file, place, count, False, Console(quiet=True))
-        (answer,) = answers(place, self._file, self._rows_of([node]), search)
-        return answer["neighbors"]
+        many = np.ndim(node) > 0
+        rows = self._rows_of(list(node) if many else [node])
+        parts = (rows[low : low + AT_ONCE] for low in range(0, rows.size, AT_ONCE))
+        found = [answer["neighbors"] for part in parts for answer in answers(place, self._file, part, search)]
+        return found if many else found[0]
 
     def report(self, path: Path | str | None = None) -> Path:
         """Write the HTML report of the run, and measure its figures before if they are not yet.

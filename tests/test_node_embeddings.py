@@ -55,6 +55,8 @@ def test_it_is_an_array_for_whatever_takes_arrays(embeddings):
     assert embeddings.shape == vectors.shape
     np.testing.assert_array_equal(vectors, embeddings.vectors)
     np.testing.assert_array_equal(np.stack(list(embeddings)), vectors)
+    for node, vector in zip(embeddings.ids[:3], embeddings, strict=False):
+        np.testing.assert_array_equal(embeddings[node], vector)
     assert np.asarray(embeddings, np.float64).dtype == np.float64
     assert torch.as_tensor(np.asarray(embeddings)).shape == (300, 8)
     np.testing.assert_allclose(embeddings @ vectors.T, vectors @ vectors.T, atol=1e-6)  # one thread or more, other sums
@@ -111,6 +113,10 @@ def test_neighbours_are_the_most_similar_nodes(embeddings):
     assert [one["rank"] for one in found] == [1, 2, 3, 4]
     assert [one["class"] for one in found] == [str(node % 3) for node in order]
     np.testing.assert_allclose([one["cosine"] for one in found], cosines[order], rtol=1e-5)
+    several = [[one["id"] for one in some] for some in (found, embeddings.neighbors("node-2", count=4))]
+    for asked in (["node-7", "node-2"], np.array(["node-7", "node-2"], object)):
+        assert [[one["id"] for one in some] for some in embeddings.neighbors(asked, count=4)] == several
+    assert embeddings.neighbors([]) == []
     with pytest.raises(UserError, match="count expected a number from 1, got 0"):
         embeddings.neighbors("node-7", count=0)
 

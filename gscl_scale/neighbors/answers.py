@@ -22,7 +22,7 @@ from gscl_scale.runtime.console import Console
 
 Search = Callable[[npt.NDArray[np.int64]], Nearest]
 WRITERS = {".parquet": pq.ParquetWriter, ".csv": pa.csv.CSVWriter}  # by the ending of the file's name
-_AT_ONCE = 65536  # queries
+AT_ONCE = 65536  # queries
 
 Neighbor = TypedDict(
     "Neighbor", {"rank": int, "id": int | str, "cosine": float, "class": NotRequired[str | None]}
@@ -79,8 +79,8 @@ def write_answers(
         WRITERS[path.suffix](file, schema) as writer,
         console.progress("neighbors", nodes.size, "nodes") as advance,
     ):
-        for low in range(0, nodes.size, _AT_ONCE):
-            some = nodes[low : low + _AT_ONCE]
+        for low in range(0, nodes.size, AT_ONCE):
+            some = nodes[low : low + AT_ONCE]
             found = search(some)
             query, rank = np.nonzero(found.rows >= 0)
             columns = [
