@@ -70,8 +70,8 @@ class NodeEmbeddings:
 
     `np.asarray(embeddings)` is the array of vectors, so whatever takes an array takes the object. An id between
     brackets gives its vector, a list of ids theirs; a slice or a mask takes rows. `in` looks for an id. A loop takes
-    the vectors, the rows of the array: `zip(embeddings.ids, embeddings)` pairs them with the ids. What `fit` has written
-    into a temporary folder is removed with the object; `save` keeps it.
+    the vectors, the rows of the array: `zip(embeddings.ids, embeddings)` pairs them with the ids. What `fit` has
+    written into a temporary folder is removed with the object; `save` keeps it.
 
     Examples
     --------

@@ -323,8 +323,21 @@ def test_new_nodes_of_a_table_are_read_as_those_of_the_training_and_need_no_labe
     few = nodes[nodes.town == "north"].drop(columns="group")  # in which the column town has one value
     inside = edges[edges.source.isin(few.id) & edges.target.isin(few.id)]
     assert embedder.transform(pa.Table.from_pandas(inside), nodes=few).shape == (150, 8)
-    with pytest.raises(GraphError, match="column 'town' is needed"):
+    with pytest.raises(
+        GraphError, match="nodes in memory: column 'town' is missing; the nodes had it in the training: give"
+    ):
         embedder.transform(edges, nodes=nodes.drop(columns="town"))
+    with pytest.raises(
+        GraphError, match="column 'town' was read as one-hot in the training, and has other values here"
+    ):
+        embedder.transform(edges, nodes=nodes.assign(town=[[1.0]] * len(nodes)))
+
+
+def test_a_graph_without_the_nodes_of_the_training_is_answered_with_their_columns():
+    plain = {name: section for name, section in SMALL.items() if name != "graph"}
+    embedder = NodeEmbedder(plain).fit(EDGES, nodes=MORE[["id"]].assign(age=range(6), town="x"), features=["age"])
+    with pytest.raises(GraphError, match=r"bring the columns of the training by nodes=... or features=\[...\]: age$"):
+        embedder.transform(EDGES)
 
 
 def test_a_run_of_tables_in_memory_is_read_again_and_other_tables_are_refused(tmp_path):

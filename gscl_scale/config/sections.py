@@ -117,7 +117,11 @@ class ModelConfig(Section):
     )
     self_loops: Annotated[bool, Key(revision=1, neutral=True)] = Field(True, description="gcn: add self-loops.")
     layers: int = Field(1, ge=1, le=8, description="Number of layers.")
-    width: int = Field(256, ge=1, description="Width of every layer, and of the embeddings.")
+    width: int = Field(
+        256,
+        ge=1,
+        description="Width of every layer, and of the embeddings; structural features add their columns to these.",
+    )
     activation: Literal["relu", "prelu", "rrelu"] = Field("prelu", description="Activation after every layer.")
     last_activation: Annotated[bool, Key(revision=1, neutral=True)] = Field(
         True, description="Apply the activation after the last layer too."

@@ -51,7 +51,7 @@ def features_of(
     """
     refuse_damaged([*given, *preferred])
     kinds = {name: _kind(table, table.stats[name], config) for name in [*table.features, *_unread(table)]}
-    kinds |= _kinds_given(table, given, kinds)
+    kinds |= _kinds_given(table, given, kinds, config.encoding is not None)
     taken = [name for name in table.features if kinds[name][0] != "left out"]
     learnt = [learn(table.stats[name], kinds[name][0], config.missing, gaps) for name in ([] if given else taken)]
     encodings = list(given) or scaled_apart(learnt, table.stats, config)
@@ -83,21 +83,28 @@ def _kind(table: NodeTable, stats: ColumnStats, config: TablesGraph) -> tuple[Ki
 
 
 def _kinds_given(
-    table: NodeTable, given: Sequence[ColumnEncoding], found: dict[str, tuple[Kind, str]]
+    table: NodeTable, given: Sequence[ColumnEncoding], found: dict[str, tuple[Kind, str]], by_setting: bool
 ) -> dict[str, tuple[Kind, str]]:
     """The kinds by encodings of another table: these columns are needed, and others are left out."""
     for encoding in given:
         name, kind = encoding["name"], encoding["kind"]
         storage = table.stats[name].storage if name in table.features else ""
         if storage not in _FITTING.get(kind, ("number", "boolean", "time", "text", "none")):
-            what = f"is read as {kind}" if storage else "is needed"
-            raise GraphError(
-                f"{table.files[0]}: column {quoted(name)} {what} by graph.encoding, and the table has "
-                f"{'no such column' if not storage else 'other values'}; bring the columns of {_AS_BEFORE}"
-            )
+            raise GraphError(f"{table.files[0]}: {_why_not_given(name, kind, storage, by_setting)}")
     unknown: tuple[Kind, str] = ("left out", _UNUSED)
     left = dict.fromkeys(found, unknown) if given else {}
     return left | {encoding["name"]: (encoding["kind"], "") for encoding in given}
+
+
+def _why_not_given(name: str, kind: str, storage: str, by_setting: bool) -> str:
+    """Why a column cannot be read by an encoding, which the setting names or a trained encoder holds."""
+    if not by_setting:
+        flaw = f"was read as {kind} in the training, and has other values here" if storage else "is missing"
+        cure = "give values of the same type" if storage else "the nodes had it in the training: give it too"
+        return f"column {quoted(name)} {flaw}; {cure}"
+    what = f"is read as {kind}" if storage else "is needed"
+    has = "other values" if storage else "no such column"
+    return f"column {quoted(name)} {what} by graph.encoding, and the table has {has}; bring the columns of {_AS_BEFORE}"
 
 
 _AS_BEFORE = "the table that the encoding was learnt from, or leave graph.encoding out"
