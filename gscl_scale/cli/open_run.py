@@ -82,7 +82,7 @@ def load_config(
         return config_of_file(file, nodes, settings or [], kept, where), where
     if nodes:
         raise UserError(f"--nodes {nodes}: name the edges too: gscl-scale run edges.csv --nodes {nodes}")
-    other = any(setting.replace(" ", "").startswith("graph.source=") for setting in settings or [])
+    other = _names_source(settings)
     stored = _stored_values(run) if run and not (config_file or other) else {}
     if run and named and not (config_file or other or stored):
         refuse_absent(run)
@@ -95,6 +95,32 @@ def load_config(
     return config, run or _default_run(config_file, config)
 
 
+def load_retrain_config(config_file: Path | None, settings: list[str] | None, where: str) -> "Config":
+    """The configuration of a night in the registry `where`; both are refused where they cannot be meant.
+
+    A configuration that names no graph would train on the digits of the demo.
+    """
+    from gscl_scale.config.config import Config
+    from gscl_scale.config.read import read_yaml
+    from gscl_scale.registry.places import refuse_other_use
+
+    refuse_other_use(where)
+    config = Config.load(config_file, settings)
+    in_file = read_yaml(config_file).get("graph") if config_file else None
+    if not (_names_source(settings) or "source" in (in_file or {})):
+        missing = f"{config_file} has no graph.source" if config_file else "there is no --config"
+        file = config_file or "mine.yaml"
+        raise UserError(
+            f"no graph is named: {missing}; write graph: {{source: tables, edges: edges.csv}} into {file}, then type "
+            f"gscl-scale retrain --config {file} --registry {where}"
+        )
+    return config
+
+
+def _names_source(settings: list[str] | None) -> bool:
+    return any(setting.replace(" ", "").startswith("graph.source=") for setting in settings or [])
+
+
 def _default_run(config_file: Path | None, config: "Config") -> str:
     if config_file and (config_file.parent / "run.json").exists():
         return str(config_file.parent)
@@ -102,9 +128,12 @@ def _default_run(config_file: Path | None, config: "Config") -> str:
 
 
 def refuse_absent(where: str) -> NoReturn:
-    """Refuse a run that does not exist, with the names of those that do and are like it."""
+    """Refuse a run that does not exist, with the names of those that do and are like it, and a registry."""
+    from gscl_scale.registry.places import registry_sentence
     from gscl_scale.run.folder import similar_runs
 
+    if sentence := registry_sentence(where):
+        raise FolderError(sentence)
     near = [f"--run {one}" for one in similar_runs(where)]
     raise FolderError(
         f"{where} holds no run; "

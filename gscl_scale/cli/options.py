@@ -44,15 +44,13 @@ def number_option(description: str, least: float) -> Any:
     return typer.Option(parser=number, metavar="NUMBER", help=description)
 
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        "-c",
-        parser=_local_path,
-        metavar="FILE",
-        help="Config file. Defaults to the config stored in the run folder.",
-    ),
+def _config_option(description: str) -> Any:
+    return typer.Option("--config", "-c", parser=_local_path, metavar="FILE", help=description)
+
+
+ConfigFile = Annotated[Path | None, _config_option("Config file. Defaults to the config stored in the run folder.")]
+RetrainConfigFile = Annotated[
+    Path | None, _config_option("Config file that names the graph. Needed unless --set graph.source names one.")
 ]
 Settings = Annotated[
     list[str] | None,

@@ -9,6 +9,7 @@ from gscl_scale.cli.help import VerbHelp
 from gscl_scale.cli.options import AsJson
 from gscl_scale.cli.output import print_json, print_table
 from gscl_scale.registry.ledger import State
+from gscl_scale.registry.places import open_registry
 from gscl_scale.registry.promote import pin as pin_version
 from gscl_scale.registry.promote import promote as promote_version
 from gscl_scale.registry.promote import rollback as roll_back
@@ -25,7 +26,7 @@ _EVENTS = 20
 @registry.command("list", cls=VerbHelp)
 def list_versions(where: Where, as_json: AsJson = False) -> None:
     """List the stored versions, the newest last."""
-    opened = Registry(where)
+    opened = open_registry(where)
     state = opened.ledger.newest()
     versions = [opened.version(name) for name in state.kept()]
     if as_json:
@@ -49,7 +50,7 @@ def list_versions(where: Where, as_json: AsJson = False) -> None:
 @registry.command(cls=VerbHelp)
 def show(where: Where, as_json: AsJson = False) -> None:
     """Show the current version, the lease and the last events."""
-    opened = Registry(where)
+    opened = open_registry(where)
     state = opened.ledger.newest()
     records = [opened.ledger.at(number) for number in opened.ledger.numbers()[-_EVENTS:]]
     if as_json:
@@ -66,7 +67,7 @@ def promote(version: StoredVersion, where: Where) -> None:
     """Make a version current, whatever the gate said of it.
 
     Works at any time, also while a night runs."""
-    print(_now_current(promote_version(Registry(where), version), where))
+    print(_now_current(promote_version(open_registry(where), version), where))
 
 
 @registry.command(cls=VerbHelp)
@@ -75,7 +76,7 @@ def rollback(where: Where) -> None:
 
     Works at any time, also while a night runs. The next retrain does not promote the same graph and settings a second
     time."""
-    print(_now_current(roll_back(Registry(where)), where))
+    print(_now_current(roll_back(open_registry(where)), where))
 
 
 @registry.command(cls=VerbHelp)
@@ -84,13 +85,13 @@ def pin(version: StoredVersion, where: Where) -> None:
 
     Nights go on making versions and comparing them by the gate, and store those that pass as candidates. promote and
     rollback still work; the version that they make current is pinned then."""
-    print(_now_current(pin_version(Registry(where), version), where))
+    print(_now_current(pin_version(open_registry(where), version), where))
 
 
 @registry.command(cls=VerbHelp)
 def unpin(where: Where) -> None:
     """Let nights change the current version again."""
-    print(_now_current(unpin_version(Registry(where)), where))
+    print(_now_current(unpin_version(open_registry(where)), where))
 
 
 def _now_current(state: State, where: str) -> str:

@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from gscl_scale.cli.open_run import display, start
+from gscl_scale.cli.open_run import display, load_retrain_config, start
 from gscl_scale.cli.options import (
     AsJson,
     ConfigFile,
     GraphFile,
     NodesFile,
+    RetrainConfigFile,
     RunOption,
     Settings,
     number_option,
@@ -140,7 +141,7 @@ def retrain(
     where: Annotated[
         str, typer.Option("--registry", metavar="PLACE", help="Registry folder or URL, such as s3://bucket/name.")
     ],
-    config_file: ConfigFile = None,
+    config_file: RetrainConfigFile = None,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
@@ -149,11 +150,11 @@ def retrain(
     Compares the graph with that of the current version, recomputes what has changed, trains, and promotes the result
     if it passes the gate. Exit code 0: promoted, a candidate, or nothing to do; 3: refused by the gate; 4: another run
     has the lease. Rerun the command to resume after a stop."""
-    from gscl_scale.config.config import Config
+    config = load_retrain_config(config_file, settings, where)
     from gscl_scale.retrain.notify import nightly
     from gscl_scale.runtime.console import Console
 
-    outcome = nightly(Config.load(config_file, settings), where, Console())
+    outcome = nightly(config, where, Console())
     print_json(outcome.dump()) if as_json else print(outcome.sentence())
     if outcome.result == "refused":
         raise typer.Exit(3)

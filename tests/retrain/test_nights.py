@@ -17,6 +17,7 @@ from gscl_scale.registry.versions import Registry
 from gscl_scale.retrain.night import Outcome, retrain
 from gscl_scale.retrain.notify import nightly
 from gscl_scale.runtime.console import Console
+from tests.commands import cli
 from tests.retrain.test_columns import OPEN
 from tests.retrain.town import Town
 from tests.slow import slow
@@ -288,3 +289,14 @@ def test_a_night_whose_time_is_over_gives_the_lease_back_and_is_gone_on_with(tow
     log = read_json_lines(work / "log.jsonl")
     assert [line["event"] for line in log if line["stage"] == "ingest"] == ["started", "done"]
     assert [line for line in log if line["event"] == "resumed" and line["stage"] == "train"]
+
+
+@pytest.mark.parametrize("config", [None, "train: {epochs: 1}", "graph: {name: mine}"])
+def test_a_night_without_a_graph_is_refused_and_never_takes_the_demo(tmp_path, config):
+    if config:
+        (tmp_path / "mine.yaml").write_text(config)
+    done = cli("retrain", *(["--config", "mine.yaml"] if config else []), "--registry", "registry", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("gscl-scale: no graph is named: ")
+    assert done.stderr.endswith("then type gscl-scale retrain --config mine.yaml --registry registry\n")
+    assert not (tmp_path / "registry").exists()
