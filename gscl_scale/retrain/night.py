@@ -43,8 +43,8 @@ from gscl_scale.retrain.work_folder import (
     changes_since,
     encoding_before,
     files_of,
-    may_build_on,
     night_identity,
+    samples_to_build_on,
     take_over,
     write_start,
 )
@@ -227,7 +227,8 @@ class _Night:
                 f"{self._state.current} has no samples and checkpoints any more (retrain.keep_complete): all anchors "
                 "are sampled again, and the training starts from new weights"
             )
-        since = base.folder if base and not self._is_base_incomplete() and may_build_on(config, base) else None
+        complete = base if not self._is_base_incomplete() else None
+        since = samples_to_build_on(config, run, complete, console) if complete else None
         with stay_joined(config.runtime.for_tasks()):
             precompute(config, run, console, since=since)
             self._refuse_to_go_on()

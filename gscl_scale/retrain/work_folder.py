@@ -17,6 +17,8 @@ from gscl_scale.registry.versions import Changes
 from gscl_scale.run.folder import Run
 from gscl_scale.run.log import read_events
 from gscl_scale.run.record import config_in
+from gscl_scale.runtime.console import Console
+from gscl_scale.shards.graph_diff import kind_of_ids
 from gscl_scale.stages.finished import checkpoints_of
 from gscl_scale.train.checkpoint import write_state
 
@@ -61,6 +63,17 @@ def may_build_on(config: Config, base: Run) -> bool:
     earlier = config_in(base.folder)
     same = deciding_settings(earlier, "samples") == deciding_settings(config, "samples")
     return same and config.train.reads_samples and earlier.train.reads_samples
+
+
+def samples_to_build_on(config: Config, run: Run, base: Run, console: Console) -> Path | None:
+    """The folder of the earlier run whose samples tonight's build on; None where all anchors are sampled again."""
+    if not may_build_on(config, base):
+        return None
+    was, now = (kind_of_ids(Graph.open(one.graph)) for one in (base, run))
+    if was == now:
+        return base.folder
+    console.say(f"node ids are {now} now and were {was} in {base.folder.name}: all anchors are sampled again")
+    return None
 
 
 def encoding_before(config: Config, graph: Graph) -> list[ColumnEncoding]:

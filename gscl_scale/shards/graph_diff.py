@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gscl_scale.config.sections import RingsConfig
-from gscl_scale.errors import FolderError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.kernels.kernel import kernel
 from gscl_scale.rings.kernels import reserve
@@ -44,17 +43,18 @@ class Matching:
         )
 
 
+def kind_of_ids(graph: Graph) -> str:
+    """Whether the user's ids are integers or text: an id as text gets other random draws than as an integer."""
+    return "integers" if pa.types.is_integer(graph.ids.type) else "text"
+
+
 def match_nodes(old: Graph, new: Graph) -> Matching:
-    """Match the nodes of two graphs by the user's ids."""
-    if pa.types.is_integer(old.ids.type) != pa.types.is_integer(new.ids.type):
-        raise FolderError(
-            f"{old.folder} has node ids of type {old.ids.type}, {new.folder} of type {new.ids.type}; "
-            "without --since the samples are made from nothing"
-        )
+    """Match the nodes of two graphs by the user's ids: the integer 1001 is the text "1001"."""
     if old.ids.equals(new.ids):
         place = np.arange(new.num_nodes)
         return Matching(place, place)
-    kind = pa.int64() if pa.types.is_integer(new.ids.type) else pa.large_string()
+    integers = kind_of_ids(old) == kind_of_ids(new) == "integers"
+    kind = pa.int64() if integers else pa.large_string()
     before, now = (pc.cast(graph.ids, kind, safe=False) for graph in (old, new))
     found = (pc.index_in(one, other) for one, other in ((now, before), (before, now)))
     return Matching(*(pc.fill_null(places, -1).to_numpy().astype(np.int64) for places in found))

@@ -18,6 +18,7 @@ from gscl_scale.shards.graph_diff import (
     anchors_to_sample,
     changed_rows,
     depths_needed,
+    kind_of_ids,
     match_nodes,
     priority_by_node,
     reach_of,
@@ -105,6 +106,11 @@ class EarlierSamples:
         made_from = samples.manifest["graph_fingerprint"], samples.manifest["num_nodes"]
         if (before.fingerprint, before.num_nodes) != made_from:
             raise FolderError(f"--since: {old_samples} was not made from {old_graph}; give the folder of a whole run")
+        if (was := kind_of_ids(before)) != (now := kind_of_ids(graph)):
+            raise FolderError(
+                f"--since: the node ids of {old_graph} are {was}, those of this graph are {now}, so all priorities "
+                "differ; write the ids as before, or leave --since out to sample from nothing"
+            )
         before.verify(_READ)
         return cls(before, samples, match_nodes(before, graph))
 

@@ -36,3 +36,12 @@ def test_common_nodes_are_found_by_the_ids_of_the_user(tmp_path):
     assert common.later.tolist() == list(range(11, 30))
     assert common.earlier.tolist() == [40 - v for v in range(11, 30)]
     assert common_nodes(one, two, most=5).later.size == 5
+
+
+def test_an_integer_and_its_text_are_the_same_id(tmp_path):
+    edges = random_edges(30, 60, seed=1)
+    make_graph(tmp_path / "one", edges, 30, ids=range(1000, 1030))
+    make_graph(tmp_path / "two", edges, 30, ids=["A7", *(str(v) for v in range(1029, 1000, -1))])
+    one, two = Graph.open(tmp_path / "one"), Graph.open(tmp_path / "two")
+    assert common_nodes(one, two).earlier.tolist() == common_nodes(two, one).later.tolist()[::-1]
+    assert common_nodes(one, two).later.tolist() == list(range(1, 30))

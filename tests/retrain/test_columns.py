@@ -41,3 +41,18 @@ def test_a_warm_night_keeps_the_encoding_and_a_new_column_begins_anew(tmp_path):
     assert first == second
     assert third[-1]["name"] == "visits"
     assert "column plan has values that its encoding does not know: new" in graphs[1].manifest["notes"]
+
+
+def test_ids_that_become_text_are_the_same_nodes_and_all_anchors_are_sampled_again(tmp_path, capfd):
+    town, where = Town(tmp_path / "town"), tmp_path / "registry"
+    registry, config = Registry(where), town.config(train={"epochs": 3}, gate=OPEN)
+    town.names = np.arange(1000, 1000 + len(town.names))
+    town.write()
+    assert retrain(config, where, Console(quiet=True)).result == "promoted"
+    town.grow()  # newcomers have ids of letters
+    outcome = retrain(config, where, Console())
+    assert "node ids are text now and were integers in v000001: all anchors" in capfd.readouterr().err
+    version = registry.version(outcome.version).index
+    assert (outcome.result, version["warm"], version["changes"]) == ("promoted", 1, {"sampled_again": 1.0})
+    assert outcome.links["since"]["edges"] > 0
+    assert version["figures"]["alignment"] > 0.5

@@ -331,6 +331,9 @@ def test_an_earlier_run_with_other_settings_or_another_graph_is_refused(tmp_path
         make_samples(tmp_path / "old", tmp_path / "x", other, since=(tmp_path / "old", tmp_path / "old-samples"))
     with pytest.raises(FolderError, match=r"was not made from .*other"):
         make_samples(tmp_path / "old", tmp_path / "y", CONFIG, since=(tmp_path / "other", tmp_path / "old-samples"))
+    make_graph(tmp_path / "text", edges, 100, ids=[str(v) for v in range(100)])
+    with pytest.raises(FolderError, match=r"old are integers, those of this graph are text, .* leave --since out"):
+        make_samples(tmp_path / "text", tmp_path / "z", CONFIG, since=(tmp_path / "old", tmp_path / "old-samples"))
 
 
 def test_the_engine_of_the_earlier_run_is_kept(tmp_path):
