@@ -49,10 +49,20 @@ def best_rotation(rows: Rows, target: Rows) -> Rows:
 
 def alignment(rows: Rows, target: Rows) -> float | None:
     """Mean cosine with target after the best rotation, fitted on the even rows and measured on the odd ones."""
-    if rows.shape[1] != target.shape[1] or rows.shape[0] < 2 * rows.shape[1]:
-        return None  # fewer rows than that fit nearly any target
+    if lack_for_alignment(rows, target):
+        return None
     turned = _unit(rows[1::2] @ best_rotation(rows[::2], target[::2]))
     return float((turned * _unit(target[1::2])).sum(axis=1).mean())
+
+
+def lack_for_alignment(rows: Rows, target: Rows) -> str:
+    """Why the alignment cannot be measured, in words; "" where it can."""
+    (number, width), before = rows.shape, target.shape[1]
+    if width != before:
+        return f"the embeddings have {width:,} columns now and had {before:,}"
+    if number < 2 * width:  # a rotation of so many columns fits so few rows to nearly any target
+        return f"both versions have {number:,} nodes in common, expected at least {2 * width:,} (2 x the columns)"
+    return ""
 
 
 def write_rotation(path: Path, rotation: Rows) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from gscl_scale.config.config import Config
-from gscl_scale.embed.rotation import alignment, common_nodes
+from gscl_scale.embed.rotation import alignment, common_nodes, lack_for_alignment
 from gscl_scale.embed.store import take_rows
 from gscl_scale.errors import ConfigError, FolderError, GsclError, RunError, StoppedError
 from gscl_scale.evaluate.schema import read_metrics
@@ -306,6 +306,8 @@ class _Night:
         common = common_nodes(Graph.open(self._base.graph), graph, most=_MEASURED)
         ours = take_rows(run.embeddings, common.later)
         theirs = take_rows(self._base.embeddings, common.earlier)
+        if lack := lack_for_alignment(ours, theirs):
+            self._console.say(f"alignment with {self._state.current} is not measured (gate.alignment_least): {lack}")
         return figures_of(metrics, norm, alignment(ours, theirs)), self._base_index.get("figures", {})
 
     def _links(self, run: Run) -> Links:

@@ -31,7 +31,7 @@ from gscl_scale.shards.format import (
     weights_path,
     write_weights,
 )
-from gscl_scale.shards.incremental import EarlierSamples
+from gscl_scale.shards.incremental import ChangeCounts, EarlierSamples
 from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.levels import levels_folder
 from gscl_scale.shards.plan import FORMAT, MANIFEST, Plan
@@ -64,6 +64,7 @@ class Rounds:
         self._num_resumed = len(self._done)
         self._drawn: set[int] = set()
         self._kept_passes = self._new_passes = 0
+        self._again: list[int] = []  # anchors sampled again, of each round that builds on an earlier run
 
     def begin(self, need: MemoryNeed = NOTHING) -> None:
         """Prepare what all rounds need, and report what an earlier attempt left; `need`: of each machine for tasks."""
@@ -126,6 +127,11 @@ class Rounds:
         self._journal.close()
         self.clear_scratch()
         self._clear_half_written()
+        if len(set(self._again)) > 1:
+            self._console.say(
+                f"{len(self._again)} rounds: sampled {min(self._again):,} to {max(self._again):,} of "
+                f"{self._graph.num_nodes:,} anchors again"
+            )
         sampled = [record for record in self._done.values() if record.get("short")]  # now, not by an earlier command
         lists = sum(record["rows"] for record in sampled) * (self._config.hops + 1)
         short = {"short": sum(sum(record["short"]) for record in sampled) / lists} if lists else {}
@@ -204,10 +210,18 @@ class Rounds:
             nodes_come=int((since.matching.old_of_new < 0).sum()),
             nodes_gone=int((since.matching.new_of_old < 0).sum()),
         )  # fmt: skip
-        self._console.say(
-            f"round {number}: sampling {counts.again:,} of {self._graph.num_nodes:,} anchors again"
-            + (f", counting the last ring of {counts.counted:,}" if counts.counted else "")
-            + ", copying the others from the earlier run"
+        self._again.append(counts.again)
+        if len(self._again) == 1:
+            self._console.say(self._first_changes(number, counts))
+
+    def _first_changes(self, number: int, counts: ChangeCounts) -> str:
+        """What is sampled again in the first round; other rounds differ little."""
+        if counts.again == self._graph.num_nodes:
+            return f"round {number}: sampling all {counts.again:,} anchors again"
+        counted = f", counting the last ring of {counts.counted:,}" if counts.counted else ""
+        return (
+            f"round {number}: sampling {counts.again:,} of {self._graph.num_nodes:,} anchors again{counted}, copying "
+            "the others from the earlier run"
         )
 
     def _draw(self, number: int) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from gscl_scale.embed.rotation import alignment, best_rotation, common_nodes
+from gscl_scale.embed.rotation import alignment, best_rotation, common_nodes, lack_for_alignment
 from gscl_scale.graph.graph import Graph
 from tests.graphs import make_graph, random_edges
 
@@ -25,6 +25,9 @@ def test_alignment_is_one_for_a_rotation_small_for_noise_and_none_where_widths_d
     assert abs(alignment(DRAW.normal(size=(500, 8)).astype(np.float32), ROWS)) < 0.2
     assert alignment(ROWS[:, :4], ROWS) is None
     assert alignment(ROWS[:10], ROWS[:10]) is None
+    assert lack_for_alignment(ROWS[:, :4], ROWS) == "the embeddings have 4 columns now and had 8"
+    assert "10 nodes in common, expected at least 16" in lack_for_alignment(ROWS[:10], ROWS[:10])
+    assert lack_for_alignment(ROWS[:16], ROWS[:16]) == ""
 
 
 def test_common_nodes_are_found_by_the_ids_of_the_user(tmp_path):

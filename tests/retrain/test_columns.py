@@ -43,7 +43,7 @@ def test_a_warm_night_keeps_the_encoding_and_a_new_column_begins_anew(tmp_path):
     assert "column plan has values that its encoding does not know: new" in graphs[1].manifest["notes"]
 
 
-def test_ids_that_become_text_are_the_same_nodes_and_all_anchors_are_sampled_again(tmp_path, capfd):
+def test_ids_that_become_text_are_the_same_nodes_and_all_anchors_are_sampled_again(tmp_path, capfd, monkeypatch):
     town, where = Town(tmp_path / "town"), tmp_path / "registry"
     registry, config = Registry(where), town.config(train={"epochs": 3}, gate=OPEN)
     town.names = np.arange(1000, 1000 + len(town.names))
@@ -56,3 +56,11 @@ def test_ids_that_become_text_are_the_same_nodes_and_all_anchors_are_sampled_aga
     assert (outcome.result, version["warm"], version["changes"]) == ("promoted", 1, {"sampled_again": 1.0})
     assert outcome.links["since"]["edges"] > 0
     assert version["figures"]["alignment"] > 0.5
+    monkeypatch.setattr("gscl_scale.retrain.night._MEASURED", 20)
+    town.grow()
+    outcome = retrain(config, where, Console())
+    says = (
+        "alignment with v000002 is not measured (gate.alignment_least): both versions have 20 nodes in common, expected"
+    )
+    assert says in capfd.readouterr().err
+    assert registry.version(outcome.version).index["figures"]["alignment"] is None
