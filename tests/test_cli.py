@@ -305,11 +305,21 @@ def test_an_input_that_changed_since_is_refused(tables):
 
 
 def test_a_place_where_nothing_may_be_written_is_bad_input(tables):
+    result = cli("ingest", "--config", "quick.yaml", "--run", "/proc/nowhere/mine", cwd=tables)
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "/proc/nowhere: no folder can be created here; choose another one" in result.stderr
     place = "/sys/gscl-scale"  # where the superuser may not either
     result = cli("ingest", "--config", "quick.yaml", "--run", place, cwd=tables)
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert result.stderr.startswith(f"gscl-scale: {place}")
     assert result.stderr.endswith("get write access, or choose another folder\n")
+
+
+@pytest.mark.parametrize("place", ["/sys/gscl-scale.npy", "/proc/nowhere/all.npy", "edges.csv/all.npy"])
+def test_a_place_for_output_where_nothing_may_be_written_is_bad_input_too(finished, place):
+    result = cli("embed", "--run", "runs/quick", "--out", place, cwd=finished[0])
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "choose another" in result.stderr
 
 
 def test_other_evaluation_settings_only_measure_again(finished):

@@ -38,13 +38,26 @@ def test_a_failure_while_publishing_leaves_the_old_file_and_nothing_else(tmp_pat
 
 
 def test_where_nothing_can_be_written_the_reason_is_told_with_the_name_that_the_reader_knows(tmp_path, monkeypatch):
-    def refuse(*_, **__):
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+    def refuse(number=errno.EROFS, *_, **__):
+        raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(Path, "unlink", refuse)
-    told = r"/table\.json: Read-only file system; .* rerun the command"
-    with pytest.raises(RunError, match=told), publish_file(tmp_path / "table.json"):
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: refuse())
+    says = r"/table\.json: Read-only file system; .* choose another folder"
+    with pytest.raises(FolderError, match=says), publish_file(tmp_path / "table.json"):
         refuse()
+    says = r"/table\.json: No space left on device; .* rerun the command"
+    with pytest.raises(RunError, match=says), publish_file(tmp_path / "table.json"):
+        refuse(errno.ENOSPC)
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ENOTDIR, errno.EEXIST])
+def test_a_place_where_no_folder_can_be_is_bad_input(tmp_path, monkeypatch, number):
+    def refuse(path, **_):
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(FolderError, match=r"/below: .*; choose another"), publish_file(tmp_path / "below/table.json"):
+        pass
 
 
 def test_a_published_folder_replaces_the_old_one_and_a_failure_or_a_kill_leaves_it_as_it_was(tmp_path):

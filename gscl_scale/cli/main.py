@@ -1,6 +1,5 @@
 """The command line: registers the verbs, and turns errors into one sentence and an exit code."""
 
-import errno
 import re
 import sys
 from pathlib import Path
@@ -19,6 +18,7 @@ from gscl_scale.cli.show import config, stats, status
 from gscl_scale.cli.stages import embed, evaluate, ingest, precompute, report, run, train
 from gscl_scale.cli.studies import compare, reproduce, retrain, tune
 from gscl_scale.errors import INTERRUPTED, STOPPED, GsclError, LeaseError, UserError
+from gscl_scale.io.atomic import NOT_ALLOWED
 from gscl_scale.machine import is_lack_of_memory
 
 app = typer.Typer(
@@ -42,7 +42,6 @@ for _name, _description in {
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer does not export it by name
 _EDGES = ("--edges", "--edge-list", "--graph", "--input", "--file")
-_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @app.callback(invoke_without_command=True)
@@ -71,7 +70,7 @@ def main() -> None:
         _fail(f"{error.filename}: this path, or a folder in it, does not exist; check it (finished work is kept)", 1)
     except OSError as error:
         problem = f"{error.filename or 'a file'}: {error.strerror or error}"
-        if error.filename and error.errno in _NOT_ALLOWED:
+        if error.filename and error.errno in NOT_ALLOWED:
             _fail(f"{problem}; finished work is kept: get write access, or choose another folder", 2)
         _fail(f"{problem}; finished work is kept, rerun the command to resume", 1)
     except (MemoryError, RuntimeError) as error:

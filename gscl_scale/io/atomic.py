@@ -18,22 +18,43 @@ from gscl_scale.errors import FolderError, RunError
 from gscl_scale.io.validate import size_of
 
 CURE = "delete its folder and run again"
+NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)  # the place is wrong, and no second attempt helps
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 _ABANDONED_S = 3600.0  # this machine cannot see whether a process of another machine runs
 
 
 @contextlib.contextmanager
 def explain_disk_errors(path: Path) -> Iterator[None]:
-    """Turn an error of the disk into one sentence that names the file; errors that name another file pass unchanged."""
+    """Turn an error of the disk into one sentence that names the file; errors that name another file pass unchanged.
+
+    FolderError where nothing may be written or read at all, RunError for a full disk and the like.
+    """
     try:
         yield
     except OSError as error:
         if error.errno is None or (error.filename and path.name not in str(error.filename)):
             raise
+        if error.errno in NOT_ALLOWED:
+            raise FolderError(
+                f"{path}: {os.strerror(error.errno)}; finished work is kept and no partial file remains: get access to "
+                "it, or choose another folder"
+            ) from None
         raise RunError(
             f"{path}: {os.strerror(error.errno)}; finished work is kept and no partial file remains: "
             "fix this and rerun the command"
         ) from None
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and those above it, unless it exists; FolderError where there cannot be one."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise FolderError(
+            f"{error.filename}: a part of this path is a file, expected a folder; choose another --run or --out"
+        ) from None
+    except FileNotFoundError as error:  # the file system has no new folders, such as /proc
+        raise FolderError(f"{error.filename}: no folder can be created here; choose another one") from None
 
 
 @contextlib.contextmanager
@@ -42,7 +63,7 @@ def publish_file(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.tmp")
     try:
         with explain_disk_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             yield temporary
             _flush(temporary)
             temporary.replace(path)
@@ -101,7 +122,7 @@ def _is_another(process: int) -> bool:
 @contextlib.contextmanager
 def publish_folder(path: Path) -> Iterator[Path]:
     """Yield an empty temporary folder beside `path`; on success it replaces `path`, on failure it is removed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
@@ -133,7 +154,7 @@ def hold_file_lock(path: Path, wait: bool = True) -> Iterator[bool]:
     Without `wait`, enter at once and yield whether this process holds the lock.
     """
     with explain_disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         if path.is_symlink():
             raise FolderError(f"{path} is a symbolic link, expected a lock file; delete it")
         if path.exists():

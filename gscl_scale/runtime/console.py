@@ -9,7 +9,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gscl_scale.io.atomic import explain_disk_errors
+from gscl_scale.io.atomic import explain_disk_errors, make_folder
 
 if TYPE_CHECKING:  # help texts do not wait for rich
     from rich.progress import Progress
@@ -40,7 +40,7 @@ class Console:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         run = self._log.absolute().parent.name
         line = json.dumps({"time": now, "run": run, "stage": stage, "event": event, **fields}, default=float)
-        self._log.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._log.parent)
         with explain_disk_errors(self._log), self._opened(self._log) as file:
             left = f"{line}\n".encode()
             while left:
@@ -52,7 +52,7 @@ class Console:
         if self._log is None:
             yield
             return
-        self._log.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._log.parent)
         with explain_disk_errors(self._log):
             file = self._file = self._log.open("ab", buffering=0)
         with file:

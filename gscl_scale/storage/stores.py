@@ -16,7 +16,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gscl_scale.errors import AbsentError, FolderError, RunError
-from gscl_scale.io.atomic import explain_disk_errors, link_or_copy, publish_file
+from gscl_scale.io.atomic import explain_disk_errors, link_or_copy, make_folder, publish_file
 from gscl_scale.io.validate import read_text_bytes
 from gscl_scale.text import shortened
 
@@ -68,7 +68,7 @@ class LocalStore:
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         try:
             with explain_disk_errors(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(path.parent)
                 with temporary.open("wb") as file:
                     file.write(content)
                     file.flush()
