@@ -19,7 +19,7 @@ def neighbors(
     ] = None,
     run_folder: Annotated[str | None, typer.Option("--run", metavar="PLACE", help="Another way to name RUN.")] = None,
     node: Annotated[list[str] | None, typer.Option("--id", help="One of your ids; repeat the option for more.")] = None,
-    ids: Annotated[Path | None, path_option("With --out: a Parquet or CSV file with a column id.")] = None,
+    ids: Annotated[Path | None, path_option("With --out: a Parquet or CSV file with a column of ids.")] = None,
     everyone: Annotated[bool, typer.Option("--all", help="With --out: all nodes.")] = False,
     count: Annotated[int, number_option("Number of neighbours of each node.", 1)] = 10,
     index: Annotated[
@@ -53,7 +53,7 @@ def neighbors(
         raise UserError(f"neighbors: --out names a file that ends in .parquet or .csv, got {out}")
     place, console = find_embeddings(where), Console()
     embeddings = Embeddings(place.embeddings)
-    nodes = select_nodes(embeddings.ids, node, ids, place.name)
+    nodes = select_nodes(embeddings.ids, node, ids, place.name, place.id_column)
     search, how = searcher(embeddings, place, count, index, console)
     if out:
         rows = write_answers(out, embeddings, nodes, search, console)

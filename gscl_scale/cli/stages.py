@@ -154,7 +154,7 @@ def embed(
     out: Annotated[
         Path | None, path_option("Folder for --graph, else a .npy, .parquet or .csv file for a copy.")
     ] = None,
-    ids: Annotated[Path | None, path_option("Parquet or CSV file: copy only the nodes of its column id.")] = None,
+    ids: Annotated[Path | None, path_option("Parquet or CSV file with a column of ids: copy only these nodes.")] = None,
 ) -> None:
     """Write the embeddings of all nodes.
 
@@ -173,7 +173,7 @@ def embed(
             place = out / part.folder.name if graph else out.with_stem(f"{out.stem}-{part.folder.name}")
         written = embed_stage(one, part, log, graph, place if graph else None)
         if place and not graph:
-            copy_embeddings(written, place, ids)
+            copy_embeddings(written, place, ids, getattr(one.graph, "id_column", ""))
         print(f"embeddings are in {display(place if place and not graph else written / 'embeddings.parquet')}")
 
 

@@ -18,6 +18,15 @@ _OF_GRAPH = ("manifest.json", _LABELS, *_LABEL_SETS)
 _ROWS = f"embeddings/{FILE}"  # a file, or a folder of parts
 _NEEDED = ("embeddings/manifest.json", *(f"graph/{name}" for name in _OF_GRAPH))
 
+
+class _Options(TypedDict, total=False):
+    id_column: str
+
+
+class _Made(TypedDict, total=False):
+    options: _Options
+
+
 ClassOf = Callable[[int], str | None]
 
 
@@ -39,6 +48,13 @@ class EmbeddingSource:
     embeddings: Path
     index: Path
     graph: Path | None = None
+
+    @property
+    def id_column(self) -> str:
+        """The column of ids in the node table; "" where it is unknown."""
+        if self.graph is None or not (self.graph / "manifest.json").exists():
+            return ""
+        return read_json(self.graph / "manifest.json", _Made).get("options", {}).get("id_column", "")
 
     def class_of(self, rows: int) -> ClassOf | None:
         """A function from nodes to the names of their classes or labels; None without labels."""

@@ -77,10 +77,13 @@ def embed(
     return folder
 
 
-def copy_embeddings(folder: Path, file: Path, ids: Path | None = None) -> None:
-    """Copy embeddings into a .npy, .parquet or .csv file: all, or those of the ids in a file, in their order."""
+def copy_embeddings(folder: Path, file: Path, ids: Path | None = None, id_column: str = "") -> None:
+    """Copy embeddings into a .npy, .parquet or .csv file: all, or those of the ids in a file, in their order.
+
+    id_column   the column of ids in the node table of the run, if it is known
+    """
     embeddings = Embeddings(folder)
-    export(embeddings, file, select_nodes(embeddings.ids, None, ids, str(folder)))
+    export(embeddings, file, select_nodes(embeddings.ids, None, ids, str(folder), id_column))
 
 
 def trained_encoder(config: Config, graph: Graph, state: dict[str, Any], where: Path) -> tuple[Encoder, Scaling]:

@@ -134,6 +134,32 @@ def test_ids_of_another_kind_and_unknown_numbers_are_refused(numbered):
         call(numbered, "--id", "33")
 
 
+@pytest.mark.parametrize("typed", ["u2", "U0002", "u00002"])
+def test_an_id_that_differs_in_leading_zeros_and_case_is_suggested(tmp_path, typed):
+    run = write_run(tmp_path / "run", VECTORS, ids=[f"u{row:04}" for row in range(200)])
+    with pytest.raises(UserError, match=f"has no node '{typed}'; the nearest ids are u0002$"):
+        call(run, "--id", typed)
+
+
+@pytest.mark.parametrize(
+    "text", ["User ID,id\nnode-2,0\n", "User ID,age\nnode-2,7\n", "id,age\nnode-2,7\n", "who\nnode-2\n"]
+)
+def test_the_ids_of_a_file_are_in_the_column_of_the_node_table_or_id_or_its_only_one(tmp_path, text):
+    run = write_run(tmp_path / "run", VECTORS)
+    manifest = {"classes": [], "options": {"id_column": "User ID"}}
+    (run / "graph/manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "some.csv").write_text(text)
+    call(run, "--ids", tmp_path / "some.csv", "--count", 1, "--out", tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet").column("id").to_pylist() == ["node-2"]
+    for wrong, says in (
+        ("name,age\nnode-2,7\n", "some.csv has the columns name, age; expected one named User ID or id; rename"),
+        ("node-2\nnode-3\n", "some.csv begins with the id node-2, expected the name of its column; write id above it"),
+    ):
+        (tmp_path / "some.csv").write_text(wrong)
+        with pytest.raises(UserError, match=says):
+            call(run, "--ids", tmp_path / "some.csv", "--out", tmp_path / "out.parquet")
+
+
 def test_ids_may_come_twice_and_must_not_be_missing(run, tmp_path):
     pq.write_table(pa.table({"id": ["node-3", "node-1", "node-3"]}), tmp_path / "ids.parquet")
     call(run, "--ids", tmp_path / "ids.parquet", "--count", 1, "--out", tmp_path / "out.parquet")
