@@ -299,7 +299,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         with graph_of(given, config, self.encoding_) as opened:
             if other := opened.other_features(self.encoder_.features, self.feature_columns_):
                 raise GraphError(f"transform: the graph has {other}; bring {self._needed_features()}")
-            opened.refuse_other_weights(self.weighted_, "transform: the graph")
+            opened.refuse_other_weights(self.weighted_, "transform: the graph", "give weights=... as in the training")
             return self._embed(opened)
 
     def _needed_features(self) -> str:

@@ -340,6 +340,16 @@ def test_a_graph_without_the_nodes_of_the_training_is_answered_with_their_column
         embedder.transform(EDGES)
 
 
+def test_weights_that_were_given_in_the_training_are_asked_for_again():
+    plain = {name: section for name, section in SMALL.items() if name != "graph"}
+    embedder = NodeEmbedder(plain).fit(EDGES, weights=[1.0, 2.0])
+    assert embedder.transform(EDGES, weights=[1.0, 2.0]).shape[0] == 3
+    with pytest.raises(
+        GraphError, match=r"no edge weights, and the encoder was trained with some; give weights=... as"
+    ):
+        embedder.transform(EDGES)
+
+
 def test_a_run_of_tables_in_memory_is_read_again_and_other_tables_are_refused(tmp_path):
     edges, beside = forms.pandas_tables()
     first = gscl_scale.fit(edges, SMALL, run=tmp_path / "run", **beside)

@@ -22,6 +22,7 @@ from gscl_scale.text import quoted, shortened
 Encodings = Sequence[ColumnEncoding] | None  # of the node table that an encoder was trained on; None in training
 Reader = Callable[[GraphConfig, Encodings], GraphDraft]
 _ROWS_PER_CODE = 2  # at least: values that are all different have codes too, and are no classes
+GIVEN_WEIGHT = "given weight"  # a column that is made of weights in memory
 _OF_ALL_SOURCES = set(MemoryGraph.model_fields) - {"source"}
 
 
@@ -124,6 +125,8 @@ class GivenGraph:
             return {"source": "memory", **values}
         if values.get("source", self.settings["source"]) != self.settings["source"]:
             values = {name: value for name, value in values.items() if name in _OF_ALL_SOURCES}
+        if values.get("weight_column") == GIVEN_WEIGHT:  # of the graph that an encoder was trained on
+            values = {name: value for name, value in values.items() if name != "weight_column"}
         return {**self.recognized, **values, **self.settings}
 
 

@@ -13,8 +13,8 @@ from gscl_scale.config.graphs import GraphConfig, TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.sources.explain import explained
-from gscl_scale.graph.sources.given import Beside, Encodings, GivenGraph
-from gscl_scale.graph.sources.object_tables import EDGES, GIVEN_WEIGHT, NODES, UNREADABLE
+from gscl_scale.graph.sources.given import GIVEN_WEIGHT, Beside, Encodings, GivenGraph
+from gscl_scale.graph.sources.object_tables import EDGES, NODES, UNREADABLE
 from gscl_scale.graph.sources.tablefiles import TableFile
 from gscl_scale.graph.sources.tables import read_files
 from gscl_scale.text import join_names, quoted

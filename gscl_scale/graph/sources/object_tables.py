@@ -15,7 +15,7 @@ from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.sources.column_names import find_id, labels_among
 from gscl_scale.graph.sources.edge_table import edge_files
 from gscl_scale.graph.sources.explain import explained
-from gscl_scale.graph.sources.given import Beside, Encodings, GivenGraph
+from gscl_scale.graph.sources.given import GIVEN_WEIGHT, Beside, Encodings, GivenGraph
 from gscl_scale.graph.sources.head import head_of_table
 from gscl_scale.graph.sources.nodetable import node_files
 from gscl_scale.graph.sources.read import read
@@ -28,7 +28,6 @@ from gscl_scale.text import join_names, quoted
 
 EDGES, NODES = "edges in memory", "nodes in memory"  # their names in settings and messages
 _INDEX = "__index_level_0__"  # of a data frame whose index has no name
-GIVEN_WEIGHT = "given weight"  # a column that is made here
 
 
 def from_path(path: Any, beside: Beside) -> GivenGraph:
