@@ -20,9 +20,10 @@ from gscl_scale.embed.rotation import read_rotation
 from gscl_scale.embed.store import read_embeddings
 from gscl_scale.embed.structural_basis import StructuralBasis
 from gscl_scale.embed.vector_file import rotated_blocks
-from gscl_scale.errors import ConfigError, GraphError
+from gscl_scale.errors import ConfigError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.sources.given import Beside, GivenGraph, graph_settings, graph_to_come
+from gscl_scale.graph.sources.node_features import bring_features
 from gscl_scale.graph.sources.objects import given_graph
 from gscl_scale.node_embeddings import NodeEmbeddings, RunPlace
 from gscl_scale.registry.locate import find_run
@@ -34,7 +35,6 @@ from gscl_scale.stages.embed import trained_encoder
 from gscl_scale.stages.finished import checkpoints_of
 from gscl_scale.stages.fit import config_for, fit_run, graph_of, temporary_folder
 from gscl_scale.storage.mirror import working_copy
-from gscl_scale.text import join_names
 
 Rows = npt.NDArray[np.float32]
 _OWN = ("config", "run", "quiet")
@@ -297,17 +297,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         given = _given(graph, beside, {})
         config = config_for(given, self.config_.dump())
         with graph_of(given, config, self.encoding_) as opened:
-            if other := opened.other_features(self.encoder_.features, self.feature_columns_):
-                raise GraphError(f"transform: the graph has {other}; bring {self._needed_features()}")
-            opened.refuse_other_weights(self.weighted_, "transform: the graph", "give weights=... as in the training")
+            cure = bring_features(self.encoding_, self.n_features_in_)
+            blocks, subject = self.encoder_.features, "transform: the graph"
+            opened.refuse_other_features(blocks, self.feature_columns_, subject, cure=cure)
+            opened.refuse_other_weights(self.weighted_, subject, "give weights=... as in the training")
             return self._embed(opened)
-
-    def _needed_features(self) -> str:
-        """The features of the training, as `transform` takes them."""
-        if not self.encoding_:
-            return f"those of the training: {self.n_features_in_:,} numbers per node in the same order"
-        names = [column["name"] for column in self.encoding_]
-        return f"the columns of the training by nodes=... or features=[...]: {join_names(names)}"
 
     def _embed(self, graph: Graph) -> Rows:
         runtime = self.config_.runtime

@@ -30,7 +30,7 @@ from gscl_scale.evaluate.summary import (
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.arrow import is_text, text_of
 from gscl_scale.io.atomic import is_temporary, publish_folder
-from gscl_scale.neighbors.answers import AT_ONCE, Neighbor, answers, searcher
+from gscl_scale.neighbors.answers import Neighbor, nearest_of
 from gscl_scale.neighbors.places import EmbeddingSource
 from gscl_scale.registry.locate import find_run
 from gscl_scale.report.html import bullets, collapsible, element, html, table
@@ -158,17 +158,14 @@ class NodeEmbeddings:
         Returns
         -------
         list of dict
-            `rank`, `id`, `cosine`, and `class` where the graph has labels; `pandas.DataFrame` makes a table of it. For
-            several ids, a list of such lists in their order.
+            `rank`, `id`, `cosine`, and `class` where the graph has labels; `pandas.DataFrame` makes a table of it. Of
+            several ids, a list of these lists.
         """
         if count < 1:
             raise UserError(f"neighbors: count expected a number from 1, got {count}")
         place = EmbeddingSource(self._name, self._run.embeddings, self._run.embeddings / "index", self._run.graph)
-        search, _ = searcher(self._file, place, count, False, Console(quiet=True))
         many = np.ndim(node) > 0
-        rows = self._rows_of(list(node) if many else [node])
-        parts = (rows[low : low + AT_ONCE] for low in range(0, rows.size, AT_ONCE))
-        found = [answer["neighbors"] for part in parts for answer in answers(place, self._file, part, search)]
+        found = nearest_of(place, self._file, self._rows_of(list(node) if many else [node]), count)
         return found if many else found[0]
 
     def report(self, path: Path | str | None = None) -> Path:
@@ -177,8 +174,7 @@ class NodeEmbeddings:
         Parameters
         ----------
         path
-            File for the page, which ends in .html; its folder is made. Without it, the page is in the run folder, and
-            goes with it.
+            File for the page, which ends in .html. Without it, the page is in the run folder, and goes with it.
 
         Returns
         -------

@@ -121,17 +121,17 @@ class Graph:
         return ""
 
     def refuse_other_features(
-        self, blocks: FeatureBlocks, columns: Sequence[str], subject: str, run: Path | None = None
+        self, blocks: FeatureBlocks, columns: Sequence[str], subject: str, run: Path | None = None, cure: str = ""
     ) -> None:
         """GraphError for a graph whose features an encoder would misread; `subject` begins its message.
 
-        run   that of the encoder, whose encoding of columns a graph can be ingested with
+        run    that of the encoder, whose encoding of columns a graph can be ingested with
+        cure   the end of the message, where the graph is none of a folder
         """
         if other := self.other_features(blocks, columns):
             again = f", or ingest the tables with --set {quote(f'graph.encoding={run}')}" if run else ""
-            raise GraphError(
-                f"{subject} has {other}; bring the same columns in the same order (graph.feature_columns){again}"
-            )
+            cure = cure or f"bring the same columns in the same order (graph.feature_columns){again}"
+            raise GraphError(f"{subject} has {other}; {cure}")
 
     def refuse_other_weights(self, weighted: bool, subject: str, cure: str = "") -> None:
         """GraphError for a graph with edge weights whose encoder was trained without, or the other way round."""

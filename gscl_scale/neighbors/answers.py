@@ -22,7 +22,7 @@ from gscl_scale.runtime.console import Console
 
 Search = Callable[[npt.NDArray[np.int64]], Nearest]
 WRITERS = {".parquet": pq.ParquetWriter, ".csv": pa.csv.CSVWriter}  # by the ending of the file's name
-AT_ONCE = 65536  # queries
+_AT_ONCE = 65536  # queries
 
 Neighbor = TypedDict(
     "Neighbor", {"rank": int, "id": int | str, "cosine": float, "class": NotRequired[str | None]}
@@ -67,6 +67,15 @@ def answers(
     return [answer(*one) for one in zip(nodes, found.rows, found.cosines, strict=True)]
 
 
+def nearest_of(
+    place: EmbeddingSource, embeddings: Embeddings, nodes: npt.NDArray[np.int64], count: int
+) -> list[list[Neighbor]]:
+    """The `count` nearest nodes of each node, by an exact search of some nodes at a time."""
+    search, _ = searcher(embeddings, place, count, False, Console(quiet=True))
+    parts = (nodes[low : low + _AT_ONCE] for low in range(0, nodes.size, _AT_ONCE))
+    return [answer["neighbors"] for part in parts for answer in answers(place, embeddings, part, search)]
+
+
 def write_answers(
     path: Path, embeddings: Embeddings, nodes: npt.NDArray[np.int64], search: Search, console: Console
 ) -> int:
@@ -79,8 +88,8 @@ def write_answers(
         WRITERS[path.suffix](file, schema) as writer,
         console.progress("neighbors", nodes.size, "nodes") as advance,
     ):
-        for low in range(0, nodes.size, AT_ONCE):
-            some = nodes[low : low + AT_ONCE]
+        for low in range(0, nodes.size, _AT_ONCE):
+            some = nodes[low : low + _AT_ONCE]
             found = search(some)
             query, rank = np.nonzero(found.rows >= 0)
             columns = [

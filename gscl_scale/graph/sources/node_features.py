@@ -12,7 +12,7 @@ from gscl_scale.graph.sources.column_scales import scaled_apart
 from gscl_scale.graph.sources.column_summary import Made
 from gscl_scale.graph.sources.nodetable import NodeTable
 from gscl_scale.graph.types import ColumnEncoding, ColumnSummary
-from gscl_scale.text import quoted
+from gscl_scale.text import join_names, quoted
 
 _UNUSED = "not used by graph.encoding"
 _FAMILIES = {"one-hot": "category", "hashed": "category"}
@@ -94,6 +94,14 @@ def _kinds_given(
     unknown: tuple[Kind, str] = ("left out", _UNUSED)
     left = dict.fromkeys(found, unknown) if given else {}
     return left | {encoding["name"]: (encoding["kind"], "") for encoding in given}
+
+
+def bring_features(encodings: Sequence[ColumnEncoding], num_own: int) -> str:
+    """What to give an encoder that was trained on so many features, or on these columns."""
+    if not encodings:
+        return f"bring those of the training: {num_own:,} numbers per node in the same order"
+    names = join_names([encoding["name"] for encoding in encodings])
+    return f"bring the columns of the training by nodes=... or features=[...]: {names}"
 
 
 def _why_not_given(name: str, kind: str, storage: str, by_setting: bool) -> str:
