@@ -297,9 +297,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         given = _given(graph, beside, {})
         config = config_for(given, self.config_.dump())
         with graph_of(given, config, self.encoding_) as opened:
-            cure = bring_features(self.encoding_, self.n_features_in_)
-            blocks, subject = self.encoder_.features, "transform: the graph"
-            opened.refuse_other_features(blocks, self.feature_columns_, subject, cure=cure)
+            subject, cure = "transform: the graph", bring_features(self.encoding_, self.n_features_in_)
+            opened.refuse_other_features(self.encoder_.features, self.feature_columns_, subject, cure=cure)
             opened.refuse_other_weights(self.weighted_, subject, "give weights=... as in the training")
             return self._embed(opened)
 

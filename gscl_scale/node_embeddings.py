@@ -70,8 +70,7 @@ class NodeEmbeddings:
 
     `np.asarray(embeddings)` is the array of vectors, so whatever takes an array takes the object. An id between
     brackets gives its vector, a list of ids theirs; a slice or a mask takes rows. `in` looks for an id. A loop takes
-    the vectors, the rows of the array: `zip(embeddings.ids, embeddings)` pairs them with the ids. What `fit` has
-    written into a temporary folder is removed with the object; `save` keeps it.
+    the vectors (`zip(embeddings.ids, embeddings)`). Temporary files of `fit` go with the object; `save` keeps them.
 
     Examples
     --------
@@ -158,14 +157,13 @@ class NodeEmbeddings:
         Returns
         -------
         list of dict
-            `rank`, `id`, `cosine`, and `class` where the graph has labels; `pandas.DataFrame` makes a table of it. Of
-            several ids, a list of these lists.
+            `rank`, `id`, `cosine`, and `class` where the graph has labels. Of several ids, a list of these lists.
         """
         if count < 1:
             raise UserError(f"neighbors: count expected a number from 1, got {count}")
         place = EmbeddingSource(self._name, self._run.embeddings, self._run.embeddings / "index", self._run.graph)
         many = np.ndim(node) > 0
-        found = nearest_of(place, self._file, self._rows_of(list(node) if many else [node]), count)
+        found = nearest_of(place, self._file, self._rows_of([*node] if many else [node]), count)
         return found if many else found[0]
 
     def report(self, path: Path | str | None = None) -> Path:
@@ -181,8 +179,7 @@ class NodeEmbeddings:
         Path
             The page.
         """
-        copy = None if path is None else Path(path)
-        if copy and copy.suffix.lower() not in (".html", ".htm"):
+        if path is not None and Path(path).suffix.lower() not in (".html", ".htm"):
             raise UserError(f"report: the page is HTML, expected a file that ends in .html, got {path}")
         page = self._place.whole.report
         if self._can_measure():
@@ -193,10 +190,9 @@ class NodeEmbeddings:
                 report(self._config_of_whole(), self._place.whole, Console(self._run.log, self._quiet))
         elif not page.exists():
             raise self._refusal("report.html")
-        if copy is None:
-            return page
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        return Path(shutil.copyfile(page, copy))
+        if path is not None:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return page if path is None else Path(shutil.copyfile(page, path))
 
     def save(self, path: Path | str) -> Path:
         """Keep the embeddings, or the whole run.
