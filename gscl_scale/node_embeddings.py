@@ -213,9 +213,7 @@ class NodeEmbeddings:
             export(self._file, path, np.arange(len(self)))
             return path
         if path.suffix:
-            raise UserError(
-                f"save: expected a file that ends in .npy, .parquet or .csv, or a folder for the run, got {path}"
-            )
+            raise UserError(f"save: expected a name that ends in .npy, .parquet or .csv, or a folder, got {path}")
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise FolderError(f"save: {path} is not empty; choose another folder")
         with publish_folder(path) as copy:

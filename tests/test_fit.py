@@ -44,6 +44,10 @@ def test_fit_keeps_the_run_that_is_named_and_reads_it_again(data, tmp_path):
     before = (tmp_path / "run/log.jsonl").read_text()
     np.testing.assert_array_equal(gscl_scale.fit(data, SMALL, run=tmp_path / "run"), first)
     assert (tmp_path / "run/log.jsonl").read_text().count('"step"') == before.count('"step"')
+    with pytest.raises(
+        FolderError, match=r"width=8, but the config now says 4; use a new folder \(run=...\) or delete"
+    ):
+        gscl_scale.fit(data, SMALL, run=tmp_path / "run", width=4)
     data.x = data.x + 1
     with pytest.raises(FolderError, match="another graph"):
         gscl_scale.fit(data, SMALL, run=tmp_path / "run")

@@ -180,7 +180,7 @@ def test_errors_of_the_functions_name_keywords(tmp_path):
     gscl_scale.fit(graph, SMALL, run=run)
     other = {"config": SMALL, "width": 16, "run": run}
     for start in (lambda: gscl_scale.fit(graph, **other), lambda: NodeEmbedder(**other).fit_transform(graph)):
-        with pytest.raises(FolderError, match=r"use a new folder \(run=\.\.\.\), or"):
+        with pytest.raises(FolderError, match=r"use a new folder \(run=\.\.\.\) or delete that folder"):
             start()
     (tmp_path / "edges.csv").write_text("anna,milk\nbert,tea\ncarl,jam\n")
     for start in (gscl_scale.fit, NodeEmbedder.load(run).transform):

@@ -31,6 +31,9 @@ _OF_TABLES = {  # what `fit` takes as values, a run takes as names of columns
     **dict.fromkeys(("weight", "weights"), ("graph.weight_column",)),
 }
 _SIDE_BY_SIDE = re.compile(r"(--set (?:'[^']*'|[^\s']+)) (?=--set )")
+_OVERWRITE = re.compile(
+    r", or gscl-scale run with --overwrite, which (removes \S+ and everything made from it|reads it again)"
+)
 _OPTION = re.compile(r"--set '(\w+\.\w+=[^']*)'|--set (\w+\.\w+=[^\s,;)]+)|--run\b")
 
 
@@ -109,7 +112,7 @@ def in_python(message: str) -> str:
     >>> print(in_python("choose another --run, or add --set graph.unknown_ids=add"))
     choose another run=..., or add graph__unknown_ids='add'
     """
-    message = _SIDE_BY_SIDE.sub(r"\1, ", message)
+    message = _OVERWRITE.sub(" or delete that folder", _SIDE_BY_SIDE.sub(r"\1, ", message))
     return _OPTION.sub(lambda found: _keyword(found[1] or found[2]) if found[1] or found[2] else "run=...", message)
 
 
