@@ -175,9 +175,11 @@ def test_it_is_saved_as_a_file_or_as_a_run_that_opens_again(embeddings, tmp_path
     assert gscl_scale.NodeEmbedder.load(tmp_path / "kept").transform(opened.graph).shape == (300, 8)
     with pytest.raises(FolderError, match="kept is not empty; choose another folder"):
         embeddings.save(tmp_path / "kept")
-    with pytest.raises(UserError, match=r"expected a file that ends in \.npy or \.parquet, or a folder"):
-        embeddings.save(tmp_path / "vectors.csv")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "vectors.npy", "vectors.parquet"]
+    assert pd.read_csv(embeddings.save(tmp_path / "vectors.csv")).shape == (300, 1 + 8)
+    with pytest.raises(UserError, match=r"expected a name that ends in \.npy, \.parquet or \.csv, or a folder"):
+        embeddings.save(tmp_path / "vectors.txt")
+    names = ["kept", "vectors.csv", "vectors.npy", "vectors.parquet"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
 def test_temporary_files_live_as_long_as_the_object():

@@ -53,7 +53,8 @@ def apply_setting(values: dict[str, Any], setting: str, option: str = "--set ") 
         value = _plain_values(text[: _MOST_BYTES + 1])
     except _DAMAGE:
         typed = f"'{dotted}=\"{text}\"'"
-        example = f", such as {option}{typed}" if len(typed) < 80 and not {*text} & {*"'\"\\"} else ""
+        plain = text.isprintable() and not {*text} & {*"'\"\\"}
+        example = f", such as {option}{typed}" if plain and len(typed) < 80 else ""
         raise ConfigError(
             f"{shortened(dotted)}: cannot read the value {quoted(text)}; put text with special characters in quotes, "
             f"which the shell must leave{example}"
