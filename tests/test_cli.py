@@ -376,8 +376,8 @@ DROPPED = """
 def command():
     thing = Thing()
     kept = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGINT) or time.sleep(0.1))
-    del thing  # an interrupt that is raised now is dropped
     try:
+        del thing  # an interrupt that is raised now is dropped
         time.sleep(20)
     except KeyboardInterrupt:
         sys.exit("heard")
