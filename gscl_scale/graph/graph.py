@@ -134,15 +134,16 @@ class Graph:
             raise GraphError(f"{subject} has {other}; {cure}")
 
     def refuse_other_weights(self, weighted: bool, subject: str, cure: str = "") -> None:
-        """GraphError for a graph with edge weights whose encoder was trained without, or the other way round."""
+        """GraphError for a graph with edge weights whose encoder was trained without, or the other way round.
+
+        cure   the end of the message where weights are missing and the graph is none of a folder
+        """
         if (self.edge_weights is not None) != weighted:
             here, there = ("no edge weights", "with some") if weighted else ("edge weights", "without any")
-            cure = (
-                cure
-                if cure and weighted
-                else ("ingest it as the encoder's graph (graph.weight_column, or the edge weights of the source)")
+            usual = "ingest it as the encoder's graph (graph.weight_column, or the edge weights of the source)"
+            raise GraphError(
+                f"{subject} has {here}, and the encoder was trained {there}; {(weighted and cure) or usual}"
             )
-            raise GraphError(f"{subject} has {here}, and the encoder was trained {there}; {cure}")
 
     def identities(self) -> npt.NDArray[np.uint64]:
         """A 64-bit identity of each node that depends on the user's id alone, for keyed random numbers."""
