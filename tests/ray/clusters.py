@@ -30,7 +30,7 @@ Value = TypeVar("Value")
 ROOT = Path(__file__).parent.parent.parent
 RAY = Path(sys.executable).parent / "ray"
 HEAD_IP = "127.0.0.1"
-START_S = 60
+PATIENCE_S = 200.0  # a machine that works for others as well stands still for a minute now and then
 
 QUICK = {  # a dead machine refuses the next question and is noticed within two seconds; a slow one has ten to answer
     "RAY_health_check_initial_delay_ms": "1000",
@@ -156,7 +156,8 @@ class Cluster:
             "--disable-usage-stats", "--metrics-export-port", str(metrics_port),
         ]  # fmt: skip
         command = [*wrapper, RAY, "start", *options, *common]
-        for again in (True, False):  # now and then a raylet does not report, and Ray gives up after 30 s
+        until = time.monotonic() + PATIENCE_S
+        while True:  # now and then a raylet does not report, and Ray gives up after 30 s
             with log.open("ab") as out:
                 process = subprocess.Popen(
                     command, env={**self.env, **env}, cwd=self.folder, stdout=out, stderr=subprocess.STDOUT,
@@ -168,7 +169,7 @@ class Cluster:
                 break
             machine.kill()
             self.machines.remove(machine)
-            assert again, log.read_text(errors="replace")
+            assert time.monotonic() < until, log.read_text(errors="replace")
         return machine
 
 
@@ -222,7 +223,7 @@ def driver(program: str, *words: object, **options: Any) -> Iterator[subprocess.
         process.communicate()
 
 
-def wait_until(condition: Callable[[], Value], seconds: float = 60.0) -> Value:
+def wait_until(condition: Callable[[], Value], seconds: float = PATIENCE_S) -> Value:
     """Wait until a condition holds; what it then is."""
     until = time.monotonic() + seconds
     while not (value := condition()):
@@ -233,7 +234,7 @@ def wait_until(condition: Callable[[], Value], seconds: float = 60.0) -> Value:
 
 def _comes_up(machine: Machine) -> bool:
     """Wait until it says that it runs; whether it does, or has ended or takes too long."""
-    until = time.monotonic() + START_S
+    until = time.monotonic() + PATIENCE_S
     while machine.process.poll() is None and time.monotonic() < until:
         if "Ray runtime started" in machine.log.read_text(errors="replace"):
             return True

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,7 +22,7 @@ from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings
 from tests.ports import free_port
 from tests.ray import toys
-from tests.ray.clusters import ROOT, alive_ips, cluster, driver, of_size, wait_until
+from tests.ray.clusters import PATIENCE_S, ROOT, alive_ips, cluster, driver, of_size, wait_until
 from tests.ray.toys import Toy
 
 pytestmark = pytest.mark.ray
@@ -282,7 +283,7 @@ def test_drivers_whose_cluster_is_lost_end_with_their_own_reason_or_with_that(tm
         with driver(DRIVER, alone.address, tmp_path, env=impatient, **pipes) as working:
             wait_until(lambda: toys.traces(tmp_path, 0))
             alone.stop()
-            ended = [each.communicate("go on\n", timeout=60) for each in (failing, ending, working)]
+            ended = [each.communicate("go on\n", timeout=PATIENCE_S) for each in (failing, ending, working)]
     assert [each.returncode for each in (failing, ending, working)] == [1, 1, 1]
     assert [said for said, _ in ended] == [""] * 3
     assert "told why" in ended[0][1]
@@ -408,14 +409,14 @@ with start_runner(RunnerSettings(engine="ray")) as runner:
 """
 
 
-def run_laptop(folder, how, temporary):
+def run_laptop(folder, how, temporary, program=LAPTOP):
     env = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
     env |= {"HOME": str(folder), "RAY_TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-W", "error", "-c", LAPTOP, how]
+    command = [sys.executable, "-W", "error", "-c", program, how]
     process = subprocess.Popen(
         command, cwd=folder, env=env, text=True, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    out, err = process.communicate(timeout=100)
+    out, err = process.communicate(timeout=PATIENCE_S)
     return process, out, err
 
 
@@ -435,9 +436,33 @@ def test_without_a_cluster_one_is_started_and_stopped_again(machines, how):
     (folder / "ray").mkdir()
     (folder / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{free_port()}")  # left by one that crashed
     process, out, err = run_laptop(folder, how, folder)
-    assert out.split()[0] == "8", err
+    assert out.split()[:1] == ["8"], err
     assert process.returncode == (how == "fail")
     assert err.count("\n") == 0 if how == "work" else err.strip().endswith("TaskError: the work failed")
+    wait_until(lambda: not session_of(process.pid))
+
+
+BUSY = """
+import time
+from types import SimpleNamespace
+from ray._private import node, services
+
+def unknown(*_):
+    raise RuntimeError("no such node yet")
+
+# a machine so busy that the head does not know of it within 30 s, which are over in two here
+node.time = SimpleNamespace(**vars(time) | {"monotonic": lambda: 15 * time.monotonic()})
+services.get_node = unknown
+"""
+
+
+def test_a_machine_too_busy_to_start_ray_is_told_with_the_way_without_it(machines):
+    folder = machines.folder / "busy"
+    folder.mkdir()
+    process, out, err = run_laptop(folder, "work", folder, BUSY + LAPTOP)
+    assert not out
+    says = "Ray could not be started on this machine: The current node timed out during startup"
+    assert re.search(rf"RunError: {says}.*; fix this, or set runtime.engine to local$", err, re.MULTILINE)
     wait_until(lambda: not session_of(process.pid))
 
 

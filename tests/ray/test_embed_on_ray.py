@@ -106,8 +106,8 @@ def test_a_killed_process_and_a_killed_machine_change_no_byte(three, values, fin
     run, machine = trained(finished, tmp_path), three.alive[-1]
 
     def blows():
-        os.kill(wait_until(lambda: machine.running("compute_block"), 60)[0], signal.SIGKILL)
-        wait_until(lambda: machine.running("compute_block"), 60)
+        os.kill(wait_until(lambda: machine.running("compute_block"))[0], signal.SIGKILL)
+        wait_until(lambda: machine.running("compute_block"))
         machine.kill()
 
     with ThreadPoolExecutor(1) as pool:

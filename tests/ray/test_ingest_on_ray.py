@@ -109,7 +109,7 @@ def test_a_mistake_in_the_source_is_told_as_it_is_and_leaves_nothing(two, source
 
 def test_a_process_that_is_killed_while_it_reads_is_replaced(two, source, here, tmp_path):
     def blow():
-        pids = wait_until(lambda: [pid for machine in two.alive for pid in machine.running("_run_here")], 60)
+        pids = wait_until(lambda: [pid for machine in two.alive for pid in machine.running("_run_here")])
         os.kill(pids[0], signal.SIGKILL)
 
     with ThreadPoolExecutor(1) as pool:

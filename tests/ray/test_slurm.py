@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from gscl_scale.run.folder import Run
-from tests.ray.clusters import RAY, ROOT, wait_until
+from tests.ray.clusters import PATIENCE_S, RAY, ROOT, wait_until
 from tests.ray.jobs import assert_bytes_of_one_machine, verbs_of, write_config
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -89,7 +89,7 @@ def kept(folder):
 def test_two_nodes_make_the_bytes_of_one_machine_and_nothing_is_left_running(folder):
     run = Run.at(folder / "run")
     process = started(folder, "bash", "-c", f"{verbs_of(run)} && exit 3")
-    out, err = process.communicate(timeout=110)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 3, (out, err, kept(folder))
     assert "Ray runs on 2 nodes: node-1 node-2" in err
     assert of_ray(folder) == []
@@ -98,11 +98,11 @@ def test_two_nodes_make_the_bytes_of_one_machine_and_nothing_is_left_running(fol
 
 def test_sigterm_stops_the_command_and_every_node(folder):
     process = started(folder, "bash", "-c", "trap 'touch saved; exit 1' TERM; touch begun; while :; do sleep 0.1; done")
-    wait_until((folder / "begun").exists, 60)
+    wait_until((folder / "begun").exists)
     assert of_ray(folder)
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, (folder / "saved").exists()) == (1, True), err
     assert of_ray(folder) == []
     assert time.monotonic() - began < 45

@@ -212,8 +212,8 @@ def test_a_job_that_somebody_stops_is_no_success(guarded, work, tmp_path):
     words += ["--set", "runtime.engine=local"]
     thread = threading.Thread(target=lambda: sent.append(guarded.submit(work, *words)))
     thread.start()
-    name = wait_until(lambda: next(iter(guarded.jobs("gscl-scale-run-long-")), None), 60)
-    wait_until(lambda: guarded.jobs()[name]["status"] == "RUNNING", 60)
+    name = wait_until(lambda: next(iter(guarded.jobs("gscl-scale-run-long-")), None))
+    wait_until(lambda: guarded.jobs()[name]["status"] == "RUNNING")
     guarded.ask(f"/api/jobs/{name}/stop", "POST")
     thread.join(60)
     assert sent[0].returncode != 0

@@ -35,7 +35,7 @@ from gscl_scale.stages import train as training
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.train import train as train_stage
 from tests.graphs import make_graph, random_edges
-from tests.ray.clusters import driver, of_size, wait_until
+from tests.ray.clusters import PATIENCE_S, driver, of_size, wait_until
 from tests.ray.toys import Toy, tell
 from tests.ray.trainings import order, process, traced_process
 
@@ -127,7 +127,7 @@ def assert_same_losses(run, undisturbed):
 def disturbed(run, blow, after=15):
     """Call `blow` beside the work, when so many steps are done."""
     with ThreadPoolExecutor(1) as pool:
-        fallen = pool.submit(lambda: wait_until(lambda: len(losses(run)) >= after, 200) and blow())
+        fallen = pool.submit(lambda: wait_until(lambda: len(losses(run)) >= after) and blow())
         yield
         fallen.result()
 
@@ -180,7 +180,7 @@ def test_a_training_whose_controller_is_killed_with_what_cleans_up_after_it_goes
         hurry(run)
 
     with disturbed(run, blow):
-        train(on(two, 2, worker_cpus=1, wait_minutes=1), run, quiet=False)
+        train(on(two, 2, worker_cpus=1, wait_minutes=3), run, quiet=False)
     assert_same_losses(run, undisturbed)
     assert "training was interrupted because" in capfd.readouterr().err
 
@@ -264,9 +264,9 @@ def test_after_the_driver_has_ended_any_number_of_processes_goes_on(
 ):
     run = copied(prepared, tmp_path, SLOW)
     with driver(DRIVER, on(two, 2).model_dump_json(), run.folder, stdout=subprocess.PIPE) as first:
-        wait_until(lambda: len(losses(run)) >= 22, 200)
+        wait_until(lambda: len(losses(run)) >= 22)
         first.send_signal(blow)
-        out, _ = first.communicate(timeout=100)
+        out, _ = first.communicate(timeout=PATIENCE_S)
     wait_until(lambda: not any(psutil.pid_exists(process(run.folder, rank)) for rank in range(2)))
     hurry(run)
     done = len(losses(run))
@@ -296,9 +296,9 @@ def test_processes_come_and_go_with_the_machines(machines, prepared, undisturbed
 
     def come():
         added.append(machines.add())
-        wait_until(lambda: any(len(losses(run)) > event["step"] for event in events(run, "resumed")), 100)
+        wait_until(lambda: any(len(losses(run)) > event["step"] for event in events(run, "resumed")))
         drain(machines, added[0])
-        wait_until(lambda: len(events(run, "started")) == 3, 100)
+        wait_until(lambda: len(events(run, "started")) == 3)
         hurry(run)
 
     try:
@@ -359,7 +359,7 @@ def test_a_machine_that_comes_while_there_is_no_room_is_looked_at_as_well(machin
     with of_size(machines, 2), ThreadPoolExecutor(1) as pool:
         busy = ray.remote(num_cpus=1)(lambda: time.sleep(100)).remote()
         wait_until(lambda: ray.available_resources().get("CPU", 0) < 2)
-        coming = pool.submit(lambda: wait_until(lambda: looked, 100) and machines.add())
+        coming = pool.submit(lambda: wait_until(lambda: looked) and machines.add())
         try:
             train(on(machines, 2, worker_cpus=1), run)
         finally:
@@ -390,7 +390,7 @@ def test_tasks_are_done_where_there_is_room_beside_the_process_that_waits_for_th
     settings = RunnerSettings(engine="ray", address=machines.address)
     with of_size(machines, size):
         process = ray.remote(num_cpus=1)(Process).remote()
-        elsewhere, workers = ray.get(process.work.remote(), timeout=100)
+        elsewhere, workers = ray.get(process.work.remote(), timeout=PATIENCE_S)
     assert (len(elsewhere), workers) == (size - 1, 1)
 
 
@@ -406,7 +406,7 @@ def test_a_training_begins_when_machines_come_that_it_waits_for(two, prepared, u
     run = copied(prepared, tmp_path)
     with ThreadPoolExecutor(1) as pool:
         came = pool.submit(lambda: (time.sleep(3), two.resize(3)))
-        train(on(two, 5, wait_minutes=1), run)
+        train(on(two, 5, wait_minutes=3), run)
         came.result()
     assert {event["processes"] for event in events(run, "started") if "processes" in event} == {5}
     assert_same_losses(run, undisturbed)

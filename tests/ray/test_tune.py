@@ -134,7 +134,7 @@ def test_a_trial_whose_process_is_killed_goes_on_at_its_last_checkpoint(two, tmp
     run, config = tmp_path / "run", on(two, epochs=30, max_failures=1)
 
     def kill():
-        wait_until(lambda: [name for name in records(run) if checkpointed(run, name)], 120)
+        wait_until(lambda: [name for name in records(run) if checkpointed(run, name)])
         for machine in two.alive:
             for pid in machine.running("ImplicitFunc"):
                 os.kill(pid, signal.SIGKILL)
@@ -159,7 +159,7 @@ def test_a_search_that_is_stopped_leaves_what_runs_for_another_time(two, tmp_pat
     run = tmp_path / "run"
 
     def ask():
-        wait_until(lambda: [name for name in records(run) if checkpointed(run, name)], 120)
+        wait_until(lambda: [name for name in records(run) if checkpointed(run, name)])
         os.kill(os.getpid(), told)
 
     with ThreadPoolExecutor(1) as pool:

@@ -182,7 +182,12 @@ def _no_token(place: str, by: str) -> ConfigError:
 
 def _quietly(**options: Any) -> None:
     """Join without the output of tasks: it stays in the logs of the cluster, and progress stays readable."""
-    ray.init(log_to_driver=False, logging_level="error", **options)
+    try:
+        ray.init(log_to_driver=False, logging_level="error", **options)
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        raise RuntimeError(error) from None  # Ray raises a bare one where its processes do not start within 30 s
 
 
 @contextlib.contextmanager
