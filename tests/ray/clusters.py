@@ -38,6 +38,7 @@ QUICK = {  # a dead machine refuses the next question and is noticed within two 
     "RAY_health_check_timeout_ms": "10000",
     "RAY_health_check_failure_threshold": "2",
     "RAY_metrics_report_interval_ms": "1000",
+    "RAY_raylet_start_wait_time_s": "60",  # in place of 30, for a busy machine
 }
 
 
@@ -157,7 +158,7 @@ class Cluster:
         ]  # fmt: skip
         command = [*wrapper, RAY, "start", *options, *common]
         until = time.monotonic() + PATIENCE_S
-        while True:  # now and then a raylet does not report, and Ray gives up after 30 s
+        while True:  # now and then a raylet does not report, and Ray gives up
             with log.open("ab") as out:
                 process = subprocess.Popen(
                     command, env={**self.env, **env}, cwd=self.folder, stdout=out, stderr=subprocess.STDOUT,
