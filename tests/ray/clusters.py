@@ -157,8 +157,7 @@ class Cluster:
             "--disable-usage-stats", "--metrics-export-port", str(metrics_port),
         ]  # fmt: skip
         command = [*wrapper, RAY, "start", *options, *common]
-        until = time.monotonic() + PATIENCE_S
-        while True:  # now and then a raylet does not report, and Ray gives up
+        for left in (3, 2, 1, 0):  # now and then a raylet does not report, and Ray gives up
             with log.open("ab") as out:
                 process = subprocess.Popen(
                     command, env={**self.env, **env}, cwd=self.folder, stdout=out, stderr=subprocess.STDOUT,
@@ -170,7 +169,7 @@ class Cluster:
                 break
             machine.kill()
             self.machines.remove(machine)
-            assert time.monotonic() < until, log.read_text(errors="replace")
+            assert left, log.read_text(errors="replace")
         return machine
 
 

@@ -59,7 +59,7 @@ class Disturbed:
             if self._results in self._blows:
                 self.fallen.append(self._pool.submit(self._blows[self._results]))
             if self.fallen:
-                wait(self.fallen, 0.1)  # the work goes on slowly until the blow has fallen
+                wait(self.fallen, 1.0)  # the work goes on slowly until the blow has fallen
             yield result
 
 
