@@ -1,8 +1,10 @@
 """The Python API: embed a graph in one call, or with a scikit-learn estimator that embeds new nodes too."""
 
 import contextlib
+import functools
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -25,6 +27,7 @@ from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.sources.given import Beside, GivenGraph, graph_settings, graph_to_come
 from gscl_scale.graph.sources.node_features import bring_features
 from gscl_scale.graph.sources.objects import given_graph
+from gscl_scale.model.scaling import Scaling
 from gscl_scale.node_embeddings import NodeEmbeddings, RunPlace
 from gscl_scale.registry.locate import find_run
 from gscl_scale.run.folder import Run, encoder_needs
@@ -81,13 +84,11 @@ def fit(
         A class or a list of labels per node, in the order of the nodes, as a dict by id or as a pandas Series indexed
         by id; or the name of the column or attribute that has it. Training never reads it; `.metrics` does.
     features
-        Rows of numbers [N, F], or the names of columns or attributes. A graph without features gets those of its
-        structure.
+        Rows of numbers [N, F], or names of columns or attributes. A graph without features gets those of its structure.
     weights
         A number per edge, or the name of a column or attribute.
     epochs, hops, width, layers, batch_size, seed, device
-        The settings train.epochs, rings.hops, model.width, model.layers, train.batch_size and runtime.device; `seed` is
-        that of training, rings and evaluation.
+        train.epochs, rings.hops, model.width, model.layers, train.batch_size, the seeds, and runtime.device.
     **settings
         Any other setting, as `section__key`.
 
@@ -107,8 +108,7 @@ def fit(
     usual = NodeEmbedder(
         config, epochs=epochs, hops=hops, width=width, layers=layers, batch_size=batch_size, seed=seed, device=device
     )
-    changes = changes_by(settings, "fit", (*_OWN, *_BESIDE))
-    values = merged(usual._values(), changes)
+    values = merged(usual._values(), changes_by(settings, "fit", (*_OWN, *_BESIDE)))
     given = given_graph(graph, Beside(nodes, labels, features, weights, graph_settings(values)))
     if run is not None:
         used, trained = _train(given, values, run, quiet)
@@ -279,7 +279,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Embed a graph with old nodes, new nodes or both.
 
         A node is embedded from its features and those of its neighbours in this graph, so the graph should hold the old
-        nodes that new ones have edges to.
+        nodes that new ones have edges to; and all old nodes if there are structural features, which differ in a part.
 
         Parameters
         ----------
@@ -300,13 +300,13 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             subject, cure = "transform: the graph", bring_features(self.encoding_, self.n_features_in_)
             opened.refuse_other_features(self.encoder_.features, self.feature_columns_, subject, cure=cure)
             opened.refuse_other_weights(self.weighted_, subject, "give weights=... as in the training")
-            return self._embed(opened)
+            basis, warn = self.basis_, functools.partial(warnings.warn, stacklevel=6)  # the user's line
+            scaling = basis.scaling_for(opened, self.scaling_, subject, warn) if basis else self.scaling_
+            return self._embed(opened, scaling)
 
-    def _embed(self, graph: Graph) -> Rows:
-        runtime = self.config_.runtime
-        if not torch.cuda.is_available():  # trained on a machine with a GPU, perhaps
-            runtime = runtime.model_copy(update={"device": "cpu"})
-        scaling = self.basis_.scaling_for(graph, self.scaling_) if self.basis_ else self.scaling_
+    def _embed(self, graph: Graph, scaling: Scaling) -> Rows:
+        cpu = {} if torch.cuda.is_available() else {"device": "cpu"}  # trained on a machine with a GPU, perhaps
+        runtime = self.config_.runtime.model_copy(update=cpu)
         with temporary_folder() as folder:
             place = EncodingSettings.of(runtime, folder / "layers", "transform", "transform")
             try:

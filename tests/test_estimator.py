@@ -5,6 +5,7 @@ import pickle
 import shutil
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -159,6 +160,20 @@ def test_without_fit_and_with_other_features_it_says_so(fitted, tmp_path):
         fitted.transform(drawn(width=5))
     with pytest.raises(FolderError, match="nowhere holds no run"):
         NodeEmbedder.load(tmp_path / "nowhere")
+
+
+def test_a_part_of_a_graph_without_features_is_warned_of_and_one_with_other_ids_is_refused():
+    blocks = [[0.08 if one == other else 0.004 for other in range(6)] for one in range(6)]
+    graph = nx.Graph(nx.stochastic_block_model([50] * 6, blocks, seed=1).edges)
+    embedder = NodeEmbedder({**SMALL, "graph": {}}).fit(graph)
+    with pytest.warns(
+        UserWarning, match=r"transform: the graph and the graph of the training have \d+ nodes in"
+    ) as told:
+        embedder.transform(graph.subgraph(range(3)))
+    assert told[0].filename == __file__
+    order = np.random.default_rng(0).permutation(list(graph))
+    with pytest.raises(GraphError, match="check that an id means the same node in both graphs"):
+        embedder.transform(nx.relabel_nodes(graph, dict(zip(graph, order.tolist(), strict=True))))
 
 
 def test_half_a_graph_that_a_kill_has_left_in_the_run_folder_is_copied_again(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 A ranking loss determines embeddings up to a rotation; orthogonal Procrustes finds the best one.
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from gscl_scale.shards.graph_diff import match_nodes
 
 Rows = npt.NDArray[np.float32]
 
+LEAST = 4  # rows that have an agreement
 _MOST = 100_000
 _CURE = "remove it and run gscl-scale embed again: the embeddings are then in a space of their own"
 
@@ -53,6 +55,30 @@ def alignment(rows: Rows, target: Rows) -> float | None:
         return None
     turned = _unit(rows[1::2] @ best_rotation(rows[::2], target[::2]))
     return float((turned * _unit(target[1::2])).sum(axis=1).mean())
+
+
+def agreement(rows: Rows, target: Rows) -> float | None:
+    """How alike rows are to those of target whatever the rotation; None for rows that cannot tell.
+
+    1 for the same rows, 0 for chance, also where there are fewer rows than columns: linear CKA with the unbiased
+    estimator of HSIC (Kornblith et al., ICML 2019; Song et al., JMLR 2012), on at most 2,000 rows.
+    """
+    picked = np.linspace(0, len(rows) - 1, min(len(rows), 2000)).astype(np.int64)
+    number = picked.size
+    if number < LEAST:
+        return None
+    one, other = (each @ each.T for each in (_unit(rows[picked]), _unit(target[picked])))
+    np.fill_diagonal(one, 0)
+    np.fill_diagonal(other, 0)
+
+    def hsic(first: Any, second: Any) -> float:
+        means = first.sum() * second.sum() / ((number - 1) * (number - 2))
+        return float((first * second).sum() + means - 2 / (number - 2) * first.sum(axis=0) @ second.sum(axis=0))
+
+    spreads = hsic(one, one), hsic(other, other)
+    if min(spreads) < 1e-6 * number**2:  # nearly all rows are alike
+        return None
+    return hsic(one, other) / math.sqrt(math.prod(spreads))
 
 
 def lack_for_alignment(rows: Rows, target: Rows) -> str:

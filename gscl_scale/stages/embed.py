@@ -61,7 +61,7 @@ def embed(
     state, position = checkpoints.chosen()
     encoder, scaling = trained_encoder(config, trained_on, state, checkpoints.folder)
     if other and (basis := StructuralBasis.of(trained_on)):
-        scaling = basis.scaling_for(graph, scaling)
+        scaling = basis.scaling_for(graph, scaling, str(graph.folder), lambda text: console.say(f"Warning: {text}"))
     place = EncodingSettings.of(config.runtime, layers_folder(folder), fingerprint, "embed")
     with (
         embedding_runner(config, folder) as runner,

@@ -1,5 +1,6 @@
 """Structural features of a grown graph are read as those of the training, and stand beside the encoder's output."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -79,9 +80,9 @@ def test_rotated_structural_features_of_another_graph_change_nothing(tmp_path, k
     features = np.hstack([graph.features[:, :6], graph.features[:, 6:] @ turn]).astype(np.float32)
     other, scaling = replace(graph, features=features), Scaling.of(graph.features, kind)
     basis = StructuralBasis.of(graph)
-    assert basis.scaling_for(graph, scaling) is scaling
+    assert basis.scaling_for(graph, scaling, "it", pytest.fail) is scaling
     expected, found = (
-        embedded(one, tmp_path / str(number), basis.scaling_for(one, scaling), feature_scaling=kind)
+        embedded(one, tmp_path / str(number), basis.scaling_for(one, scaling, "it", pytest.fail), feature_scaling=kind)
         for number, one in enumerate((graph, other))
     )
     np.testing.assert_allclose(found, expected, atol=2e-3)
@@ -90,8 +91,51 @@ def test_rotated_structural_features_of_another_graph_change_nothing(tmp_path, k
 
 def test_a_graph_without_any_known_node_is_refused(tmp_path):
     graph, strangers = graph_in(tmp_path / "graph"), graph_in(tmp_path / "other", ids=range(NODES, 2 * NODES))
-    with pytest.raises(GraphError, match="has no node of the graph that the encoder was trained on"):
-        StructuralBasis.of(graph).scaling_for(strangers, Scaling("none"))
+    with pytest.raises(GraphError, match="it has no node of the graph that the encoder was trained on"):
+        StructuralBasis.of(graph).scaling_for(strangers, Scaling("none"), "it", pytest.fail)
+
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(NODES, WIDTH)).astype(np.float32)
+TURNED, NOISE = ROWS @ scipy.stats.ortho_group.rvs(WIDTH, random_state=0), RNG.normal(size=ROWS.shape)
+
+
+def compared(folder, ids, features):
+    """What is warned of a graph with these ids and structural features, where the training had ids 0..79 and `ROWS`."""
+    warned = []
+    graph = replace(graph_in(folder), features=ROWS)
+    other = replace(graph, features=features.astype(np.float32), ids=pa.array(ids))
+    assert StructuralBasis.of(graph).scaling_for(other, Scaling("none"), "it", warned.append).rotation is not None
+    return warned
+
+
+def test_a_graph_whose_ids_mean_other_nodes_is_refused(tmp_path):
+    says = r"it and the graph of the training have 80 nodes in common, whose structural features agree by 0\.0\d \(1 is"
+    with pytest.raises(GraphError, match=rf"{says}.*expected at least 0\.1; check that an id means the same node"):
+        compared(tmp_path / "graph", RNG.permutation(NODES), ROWS)
+
+
+@pytest.mark.parametrize(
+    ("features", "known", "says"),
+    [
+        (
+            TURNED + 0.7 * NOISE,
+            NODES,
+            r"80 nodes in common, whose structural features agree by 0\.[456]\d \(1 is the same",
+        ),
+        (TURNED, 3, "3 nodes in common, too few to compare their structural features; "),
+        (NOISE, 20, r"20 nodes in common, whose structural features agree by 0\.\d\d \("),
+    ],
+)
+def test_a_graph_with_other_structural_features_or_few_known_nodes_is_warned_of(tmp_path, features, known, says):
+    (warned,) = compared(tmp_path / "graph", [*range(known), *range(100, 100 + NODES - known)], features)
+    assert re.search(f"^it and the graph of the training have {says}", warned)
+    assert warned.endswith("embed the whole graph with its new nodes, not a part of it, or train on this graph")
+
+
+@pytest.mark.parametrize("features", [TURNED + 0.2 * NOISE, np.ones_like(ROWS)], ids=["grown", "all alike"])
+def test_nothing_is_warned_of_where_the_features_are_those_of_the_training_or_cannot_tell(tmp_path, features):
+    assert compared(tmp_path / "graph", range(NODES), features) == []
 
 
 def test_graphs_with_features_of_their_own_alone_need_no_basis(tmp_path):
