@@ -1,7 +1,7 @@
 """Stage ingest: bring the graph into its folder."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gscl_scale.config.config import Config
 from gscl_scale.errors import FolderError
@@ -45,11 +45,13 @@ def ingest(
     write_json(run.folder / "run.json", record)
     try:
         file_bytes = sum(size for size, *_ in inputs.values())
-        if draft is None and config.runtime.engine == "ray" and is_large(config.graph, file_bytes):
+        large = draft is None and is_large(config.graph, file_bytes)
+        if large and config.runtime.engine == "ray":
             write = _write_by_tasks if has_sections(config.graph) else _write_on_cluster
             write(config, run, console, preferred)
         else:
-            _write(config, run, console, draft, preferred)
+            say = console.say if large else _nothing  # a small graph is read before the lines are
+            _write(config, run, console, draft, preferred, say=say)
     finally:
         if not run.graph.exists():
             delete_claimed(run)
@@ -77,11 +79,16 @@ def _write(
     draft: GraphDraft | None = None,
     preferred: Sequence[ColumnEncoding] = (),
     runner: Runner | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> None:
     with scratch_folder(run.folder.absolute(), "source") as scratch:
-        draft = draft or read_if_it_fits(config.graph, run.graph, console.say, preferred, scratch, runner)
+        draft = draft or read_if_it_fits(config.graph, run.graph, say or console.say, preferred, scratch, runner)
         write_graph(draft, config.graph, run.graph, HoldOut.of(config.evaluate), console, runner)
         del draft  # its arrays may be mapped from the folder that is removed now
+
+
+def _nothing(_: str) -> None:
+    """Say nothing."""
 
 
 def _write_by_tasks(config: Config, run: Run, console: Console, preferred: Sequence[ColumnEncoding]) -> None:
