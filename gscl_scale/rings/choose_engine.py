@@ -37,6 +37,11 @@ class Choice:
     exact_s: float | None = None
     sketch_s: float | None = None
 
+    @property
+    def is_long(self) -> bool:
+        """Whether the work is worth a word: it takes longer than to read it, or was not estimated."""
+        return self.exact_s is None or self.sketch_s is None or min(self.exact_s, self.sketch_s) >= 1
+
 
 def choose_engine(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], config: RingsConfig) -> Choice:
     """The engine that `rings.engine` names, or for `auto` the one with less work for a round of all anchors."""

@@ -40,13 +40,16 @@ def precompute(
     graph_folder, folder = graph_folder.absolute(), folder.absolute()  # tasks may run elsewhere
     graph = open_graph(graph_folder)
     plan, choice = make_plan(graph, folder, config, since[1] if since else None, 0 if since else memory)
-    console.say(f"Sampling rings with the engine {choice.engine} ({choice.reason}).")
+    if choice.is_long:
+        console.say(f"Sampling rings with the engine {choice.engine} ({choice.reason}).")
     earlier = EarlierSamples.open(since[0].absolute(), since[1].absolute(), graph, plan) if since else None
     rounds = Rounds(graph, graph_folder, folder, plan, Journal(folder, plan), runner, console, earlier)
     asked, need = rounds_asked(config, epochs), NOTHING
     if rounds.missing(asked):
         local = isinstance(runner, LocalRunner)
-        console.say(check_resources(graph, plan, runner.workers, folder, local, rounds.missing(1)))
+        takes = check_resources(graph, plan, runner.workers, folder, local, rounds.missing(1))
+        if choice.is_long:
+            console.say(takes)
         need = NOTHING if local else memory_on_machine(graph, plan)
     rounds.begin(need)
     rounds.make_rounds(1)  # alone: its size says how many rounds the disk affords

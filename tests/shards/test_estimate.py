@@ -8,6 +8,7 @@ from gscl_scale import machine, seeding
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.graph.graph import Graph
+from gscl_scale.rings import choose_engine
 from gscl_scale.rings.exact.shared_search import shared_search
 from gscl_scale.rings.exact.workspace import free_buffers
 from gscl_scale.rings.priorities import order_draws
@@ -52,6 +53,15 @@ def test_it_is_told_before_the_start(graph, tmp_path):
     assert "of memory" in told
     elsewhere = check_resources(graph, plan_of(graph, tmp_path), 2, tmp_path, local=False)
     assert "of memory on each machine and 0.3 GiB for each task there" in elsewhere
+
+
+@pytest.mark.parametrize(("seconds", "long"), [((3, 1.1), True), ((3, 0.9), False)])
+def test_work_of_less_than_a_second_begins_without_a_word(graph, tmp_path, capsys, monkeypatch, seconds, long):
+    monkeypatch.setattr(choose_engine, "_costs", lambda *_: np.array(seconds) * 1e9 / graph.num_nodes)
+    config = CONFIG.model_copy(update={"engine": "auto"})
+    make_samples(graph.folder, tmp_path / "samples", config, console=Console())
+    told = capsys.readouterr().err
+    assert [line in told for line in ("Sampling rings with the engine ", "precompute takes about ")] == [long, long]
 
 
 def test_more_than_the_memory_is_refused_with_the_setting_to_change(graph, tmp_path, monkeypatch):
