@@ -142,6 +142,14 @@ def test_a_path_to_no_file_is_refused(tmp_path, name, sentence):
         read(NpzGraph(source="npz", path=tmp_path / name))
 
 
+def test_a_note_names_the_arrays_that_are_not_read_and_those_that_are(tmp_path):
+    graph = ingest(tmp_path, edge_index=EDGES, labels=np.zeros(4), edge_attr=np.ones((3, 2)))
+    assert graph.labels is None
+    (note,) = [note for note in graph.manifest["notes"] if "not read" in note]
+    assert note.startswith("arrays that are not read: labels, edge_attr; those that are: edge_index, edge_weight, x, ")
+    assert " y, train_mask, val_mask, test_mask, ids, num_nodes" in note
+
+
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "num_nodes", "num_entries", "num_splits"),

@@ -16,9 +16,11 @@ from gscl_scale.graph.sources.array_edges import edges_of_arrays
 from gscl_scale.graph.sources.splits import splits_from_masks
 from gscl_scale.graph.types import SPLIT_CODES, SourceSize, is_csr
 from gscl_scale.runtime.runner import Runner
+from gscl_scale.text import join_names
 
 _SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
 _MAY_BE_MAPPED = ("edge_index", "edge_weight", "x")
+_NAMES = (*_MAY_BE_MAPPED, *_SPARSE, "y", *(f"{part}_mask" for part in SPLIT_CODES), "ids", "num_nodes")
 
 
 def read(config: NpzGraph, scratch: Path | None = None, runner: Runner | None = None) -> GraphDraft:
@@ -26,7 +28,8 @@ def read(config: NpzGraph, scratch: Path | None = None, runner: Runner | None = 
 
     runner   puts mapped edges into buckets by tasks
     """
-    origin, arrays = str(config.path), read_arrays(config.path, _MAY_BE_MAPPED, scratch)
+    origin, arrays = str(config.path), read_arrays(config.path, _MAY_BE_MAPPED, scratch, _NAMES)
+    others = [name for name in read_heads(config.path) if name not in _NAMES]
     if "edge_index" not in arrays:
         raise GraphError(f"{origin}: no array edge_index; expected integers of shape [2, E]")
     edge_index = arrays["edge_index"]
@@ -45,13 +48,16 @@ def read(config: NpzGraph, scratch: Path | None = None, runner: Runner | None = 
         labels=arrays.get("y"),
         splits=_splits(arrays, origin),
         ids=_ids(arrays, origin),
+        notes=[f"arrays that are not read: {join_names(others)}; those that are: {', '.join(_NAMES)}"]
+        if others
+        else [],
     )
 
 
 def size(config: NpzGraph) -> SourceSize:
     """From the heads of the arrays; unknown where the file cannot be read, for `read` explains why."""
     try:
-        heads = read_heads(config.path)
+        heads = {name: head for name, head in read_heads(config.path).items() if name in _NAMES}
     except GraphError:
         return SourceSize()
     shape, takes = {name: head.shape for name, head in heads.items()}, footprint(heads, _MAY_BE_MAPPED)
