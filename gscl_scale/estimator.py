@@ -86,7 +86,7 @@ def fit(
     features
         Rows of numbers [N, F], or names of columns or attributes. A graph without features gets those of its structure.
     weights
-        A number per edge, or the name of a column or attribute.
+        A number per edge, or the name of a column or attribute. False leaves the weights of the graph out.
     epochs, hops, width, layers, batch_size, seed, device
         train.epochs, rings.hops, model.width, model.layers, train.batch_size, the seeds, and runtime.device.
     **settings

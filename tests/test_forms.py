@@ -119,7 +119,7 @@ LEAK = "values of the column 'town' of nodes, which would be trained on as a fea
         (EDGES, {"labels": {1: "a", 7: "b"}}, "labels: 7 is a key of the dict and no node of the graph; expected ids"),
         (EDGES, {"weights": pd.Series([1, 2], index=[1, 2])}, "the index has 2, .*; give the index of the table of"),
         (nx.Graph([("a", "b", {"since": "old"}), ("b", "c")]), {"weights": "since"}, "graph: 'since' of the edge "
-         "from .a. to .b. is .old., expected a number; correct it, or give a number per edge: weights="),
+         "from .a. to .b. is .old., expected a number; correct it, give a number per edge: weights="),
         (nx.Graph([(0, 1, {"weight": {"kg": 3}}), (1, 2)]), {}, "'weight' of the edge from 0 to 1 is {'kg': 3}, exp"),
         (nx.path_graph(3), {"weights": pd.Series([1, 2], index=[1, 2])}, "the index has 1, .*; give rows in the order"),
         (EDGES, {"labels": "town"}, "labels: 'town' is a column of a table of nodes; give that too: nodes=..."),
@@ -305,6 +305,40 @@ def test_weights_that_were_given_in_the_training_are_asked_for_again():
         GraphError, match=r"no edge weights, and the encoder was trained with some; give weights=... as"
     ):
         embedder.transform(EDGES)
+
+
+BELOW_0 = {
+    "networkx": lambda: nx.Graph([(0, 1, {"weight": -1.0}), (1, 2, {"weight": 2.0})]),
+    "sparse": lambda: sp.csr_array(np.array([[0, -1, 0], [0, 0, 2], [0, 0, 0]])),
+    "table": lambda: EDGES.assign(weight=[-1.0, 2.0]),
+    "pyg": lambda: Data(edge_index=torch.tensor([[0, 1], [1, 2]]), edge_weight=torch.tensor([-1.0, 2.0])),
+}
+
+
+@pytest.mark.parametrize("form", BELOW_0)
+def test_weights_false_leaves_the_weights_of_a_graph_out_as_the_refusal_of_one_says(form):
+    graph = BELOW_0[form]()
+    with pytest.raises(GraphError, match=r"-1; expected a number above 0 .*weights=False"):
+        gscl_scale.fit(graph, SMALL | {"graph": {}})
+    assert read(graph, weights=False)[0].edge_weights is None
+    plain = {name: section for name, section in SMALL.items() if name != "graph"}
+    embedder = NodeEmbedder(plain).fit(graph, weights=False)
+    assert embedder.transform(graph, weights=False).shape[0] == 3
+
+
+def test_weights_of_files_are_left_out_too(tmp_path):
+    np.savez(tmp_path / "few.npz", edge_index=np.array([[0, 1], [1, 2]]), edge_weight=np.array([1.0, 2.0]))
+    EDGES.assign(weight=[1.0, 2.0]).to_csv(tmp_path / "few.csv", index=False)
+    for name in ("few.npz", "few.csv"):
+        assert gscl_scale.fit(tmp_path / name, SMALL | {"graph": {}}, weights=False).graph.edge_weights is None
+    with pytest.raises(GraphError, match="the folder of a run or a graph takes no weights beside it"):
+        given_graph(gscl_scale.fit(EDGES, SMALL | {"graph": {}}, run=tmp_path / "run").folder, Beside(weights=False))
+
+
+def test_no_column_of_weights_leaves_those_of_a_networkx_graph_out():
+    graph = BELOW_0["networkx"]()
+    found = gscl_scale.fit(graph, SMALL | {"graph": {}}, graph__weight_column=None)
+    assert found.graph.edge_weights is None
 
 
 def test_a_run_of_tables_in_memory_is_read_again_and_other_tables_are_refused(tmp_path):

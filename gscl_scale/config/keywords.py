@@ -112,6 +112,7 @@ def in_python(message: str) -> str:
     >>> print(in_python("choose another --run, or add --set graph.unknown_ids=add"))
     choose another run=..., or add graph__unknown_ids='add'
     """
+    message = message.replace("--set graph.weight_column=null", "weights=False")
     message = _OVERWRITE.sub(" or delete that folder", _SIDE_BY_SIDE.sub(r"\1, ", message))
     return _OPTION.sub(lambda found: _keyword(found[1] or found[2]) if found[1] or found[2] else "run=...", message)
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.edge_weights import add_repeats, flaw_of_weights
+from gscl_scale.graph.edge_weights import WITHOUT, add_repeats, flaw_of_weights
 from gscl_scale.graph.types import cut_rows
 from gscl_scale.io.arrow_writer import ColumnFile
 from gscl_scale.io.raw import append_bytes, new_folder
@@ -98,7 +98,7 @@ class EdgeBuckets:
     def _checked_weights(self, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if flaw := flaw_of_weights(weights):
             at, reason = flaw
-            raise GraphError(f"{self._origin}: the weight of edge {self._number(at):,} is {reason}")
+            raise GraphError(f"{self._origin}: the weight of edge {self._number(at):,} is {reason}; {WITHOUT}")
         return np.require(weights, self.weight_dtype, ["C", "A"])
 
     def _number(self, at: int) -> int:

@@ -13,6 +13,7 @@ from gscl_scale.kernels.kernel import kernel
 
 Weights = npt.NDArray[np.float32]
 
+WITHOUT = "in Python, weights=False leaves all weights out"
 FILE, COLUMN = "edge_weights.arrow", "weight"
 _LEAST, _MOST = 1e-20, 1e20  # sums of weights, and one divided by them, are then far inside the range of 32-bit floats
 _FAR = 20  # times: farther from 1 the mean weight is worth a hint
@@ -55,7 +56,7 @@ def note_on_weights(weights: Weights) -> str:
     if most > _SKEWED * mean:
         words += (
             "; the largest outweigh all others: compare with their logarithms, or with no weights "
-            "(graph.weight_column: null)"
+            "(graph.weight_column: null, or in Python weights=False)"
         )
     return words
 

@@ -35,7 +35,7 @@ class Beside:
     nodes      a table of nodes, or its path
     labels     one class per node, a list of them, or 0 and 1 for each label [N, L]; or a dict by id
     features   [N, F] numbers, dense or sparse; or names
-    weights    one number per edge
+    weights    one number per edge; False: the graph without its weights
     settings   of the config's section `graph`, which say how a file is read
     """
 
@@ -56,6 +56,11 @@ class Beside:
         return self.weights if isinstance(self.weights, str) else None
 
     @property
+    def unweighted(self) -> bool:
+        """Whether weights of the graph are left out."""
+        return self.weights is False or (self.weights is None and self.settings.get("weight_column", "") is None)
+
+    @property
     def feature_names(self) -> list[str] | None:
         """The columns or attributes of the features, if they are named."""
         if isinstance(self.features, str):
@@ -71,7 +76,7 @@ class Beside:
 
     def weight_rows(self, table: object = None) -> npt.NDArray[Any] | None:
         """The weights in the order of the edges of a table, if they are given as rows."""
-        if self.weights is None or self.weight_name is not None:
+        if self.weights is None or isinstance(self.weights, (str, bool)):
             return None
         return array_of(in_order_of_edges(self.weights, "weights", table), "weights")
 
@@ -118,6 +123,20 @@ class GivenGraph:
     settings: Mapping[str, object] = field(default_factory=dict)
     recognized: Mapping[str, object] = field(default_factory=dict)
     in_files: bool = False
+
+    def without_weights(self) -> "GivenGraph":
+        """The same graph without weights of its edges."""
+        read = self.draft
+        if read is None:
+            return self
+        if self.settings.get("source") == "tables":
+            return replace(self, settings={**self.settings, "weight_column": None})
+
+        def draft(section: GraphConfig, known: Encodings) -> GraphDraft:
+            found = read(section, known)
+            return replace(found, edges=[edges[:2] for edges in found.edges])
+
+        return replace(self, draft=draft, in_files=False)
 
     def section(self, values: Mapping[str, object]) -> dict[str, object]:
         """The section `graph` of a config for this object, from that which the user gives."""

@@ -140,6 +140,8 @@ def _unreadable(kind: str, name: str) -> Any:
 
 def _weights_of(graph: _Attributed, beside: Beside) -> npt.NDArray[Any] | list[Any] | None:
     """Weights that are given or named, else the attribute `weight`; an edge without it has weight 1, as in networkx."""
+    if beside.unweighted:
+        return None
     if (rows := beside.weight_rows()) is not None:
         if rows.shape != (graph.ends.shape[1],):
             raise GraphError(f"weights: expected a number for each of {graph.ends.shape[1]:,} edges, got {rows.shape}")
@@ -155,8 +157,8 @@ def _weights_of(graph: _Attributed, beside: Beside) -> npt.NDArray[Any] | list[A
         source, target = (quoted(graph.ids[row]) for row in graph.ends[:, at])
         raise GraphError(
             f"{graph.kind}: {quoted(name)} of the edge from {source} to {target} is "
-            f"{quoted(graph.edge_attributes[name][at])}, expected a number; correct it, or give a number per edge: "
-            "weights=[...]"
+            f"{quoted(graph.edge_attributes[name][at])}, expected a number; correct it, give a number per edge: "
+            "weights=[...], or leave all weights out: weights=False"
         )
     return found
 

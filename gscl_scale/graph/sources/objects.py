@@ -90,12 +90,14 @@ def given_graph(graph: object, beside: Beside = _NOTHING) -> GivenGraph:
         *others, last = (form.words for form in _FORMS)
         raise GraphError(f"expected a graph, got {type(graph).__name__}; give {', '.join(others)}, or {last}")
     _refuse_beside(form, beside)
-    return form.read(graph, beside)
+    given = form.read(graph, beside)
+    return given.without_weights() if beside.unweighted else given
 
 
 def _refuse_beside(form: _Form, beside: Beside) -> None:
     for name in (field.name for field in fields(Beside) if field.name != "settings"):
-        if getattr(beside, name) is not None and name not in form.takes:
+        drops_weights = name == "weights" and beside.weights is False and form.takes
+        if getattr(beside, name) is not None and name not in form.takes and not drops_weights:
             cure = "only an edge table does" if name == "nodes" else "give the graph in another form (docs/python.md)"
             raise GraphError(f"{name}: {form.words} takes no {name} beside it; {cure}")
     names = [
