@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gscl_scale.errors import FolderError
+from gscl_scale.errors import DivergedError, FolderError
 from gscl_scale.io.arrow import as_rows, numpy_of
 from gscl_scale.io.atomic import publish_file
 from gscl_scale.io.validate import size_of
@@ -70,11 +70,25 @@ def write_csv(path: Path, kind: pa.DataType, width: int, blocks: Iterable[tuple[
             writer.write_table(pa.Table.from_arrays([ids, *map(pa.array, np.asarray(rows).T)], schema=schema))
 
 
+def refuse_infinite(rows: Rows) -> None:
+    """Refuse embeddings of an encoder whose training diverged."""
+    if not _are_finite(rows):
+        raise DivergedError(
+            "the embeddings are not finite, because the training diverged; lower train.learning_rate, raise the "
+            "temperature, or set train.clip to 1"
+        )
+
+
+def _are_finite(rows: Rows) -> bool:
+    return not rows.size or bool(np.isfinite([rows.min(), rows.max()]).all())
+
+
 def rotated_blocks(vectors: Rows, rotation: Rows | None) -> Iterator[tuple[slice, Rows]]:
-    """Blocks of rows, turned by the rotation if there is one."""
+    """Blocks of rows, all finite, turned by the rotation if there is one."""
     size = max(1024, min(_ROWS_PER_GROUP, _BYTES_PER_GROUP // (4 * vectors.shape[1])))
     for low in range(0, vectors.shape[0], size):
         rows = slice(low, low + size)
+        refuse_infinite(vectors[rows])
         yield rows, vectors[rows] if rotation is None else vectors[rows] @ rotation
 
 
@@ -144,7 +158,7 @@ class VectorFile:
         if column.null_count or values.null_count or len(values) != count * self.width:
             raise _damaged(part, f"expected {count:,} whole rows of {self.width:,} numbers")
         rows: Rows = numpy_of(values).reshape(count, self.width)
-        if rows.size and not np.isfinite([rows.min(), rows.max()]).all():
+        if not _are_finite(rows):
             raise _damaged(part, f"not all rows from {self._starts[group]:,} on are finite")
         return rows
 

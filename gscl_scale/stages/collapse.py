@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from gscl_scale.config.config import Config
 from gscl_scale.config.graph_size import FEW
+from gscl_scale.embed.vector_file import refuse_infinite
 from gscl_scale.evaluate.collapse import flaw_of_spread, is_collapsed, is_flat
 from gscl_scale.evaluate.schema import Spread
 from gscl_scale.evaluate.similarity import spread
@@ -28,10 +29,11 @@ _SLOWER = 10
 
 
 def warn_of_collapse(figure: Figure, config: Config, graph: Graph, inputs: Inputs, console: Console) -> Figure:
-    """The figure of a training, which warns of collapsed vectors when it is measured for the first time."""
+    """The figure of a training, which refuses infinite vectors and warns of collapsed ones at the first validation."""
     looked: list[bool] = []
 
     def measure(vectors: npt.NDArray[np.float32]) -> float:
+        refuse_infinite(vectors)
         if not looked:
             looked.append(True)
             found, wide = spread(vectors, config.evaluate.seed), vectors.shape[1]

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gscl_scale.config.config import Config
+from gscl_scale.errors import DivergedError
 from gscl_scale.evaluate.collapse import is_flat
 from gscl_scale.evaluate.schema import read_metrics
 from gscl_scale.evaluate.summary import warnings_of
@@ -103,3 +104,12 @@ def test_where_features_differ_layers_are_blamed_if_the_first_weights_flatten_th
     graph = make_graph(tmp_path / "graph", [(0, 1)], 100, features=features)
     config = Config.parse({"model": {"layers": layers}})
     assert re.search(cure, cure_of(found, WIDTH, config, graph, lambda: before))
+
+
+@pytest.mark.parametrize("validate_every", [0, 1])
+def test_embeddings_that_are_not_finite_end_with_the_cure_of_a_diverged_training(customers, validate_every):
+    diverging = ("train.learning_rate=1e30", "train.epochs=1", "train.batch_size=1000")
+    config = settings(customers, "few", *diverging, f"train.validate_every={validate_every}")
+    with pytest.raises(DivergedError, match=r"not finite, because the training diverged; lower train\.learning_rate"):
+        run(config, customers / "run", Console(quiet=True))
+    assert not (customers / "run/embeddings/embeddings.parquet").exists()
