@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,11 +26,16 @@ def start(
     file: Path | None = None,
     nodes: Path | None = None,
     overwrite: bool = False,
+    check: "Callable[[Config, str], object]" = lambda config, where: None,
 ) -> "tuple[Config, Path, Console]":
-    """Configuration, local run folder and console of a command; with `overwrite` without results of other settings."""
+    """Configuration, local run folder and console of a command; with `overwrite` without results of other settings.
+
+    check    refuses a configuration for a run before anything is written
+    """
     from gscl_scale.runtime.console import Console
 
     config, where = load_config(config_file, settings, run, file, nodes)
+    check(config, where)
     folder, console = enter(where), Console()
     if overwrite and _leads():
         from gscl_scale.stages.overwrite import overwrite as remove_other_results

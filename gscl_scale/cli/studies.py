@@ -1,7 +1,9 @@
 """The verbs of many runs: comparison of methods, search for settings, tables of the paper, retraining."""
 
+import shlex
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +22,9 @@ from gscl_scale.cli.options import (
 from gscl_scale.cli.output import print_json, print_table
 from gscl_scale.errors import ConfigError, RunError, UserError
 from gscl_scale.text import join_names
+
+if TYPE_CHECKING:  # help texts do not wait for it
+    from gscl_scale.config.config import Config
 
 
 def compare(
@@ -52,7 +57,14 @@ def compare(
         raise UserError(
             f"{file} does not exist; if it is a method, separate the names with commas: --methods {methods},{file}"
         )
-    config, folder, console = start(config_file, settings, run_folder, file, nodes)
+
+    def check(config: "Config", where: str) -> None:
+        from gscl_scale.studies.tune.space import read_space
+
+        if space:
+            read_space(space, config, fixed=())
+
+    config, folder, console = start(config_file, settings, run_folder, file, nodes, check=check)
     from gscl_scale.report.compare_intervals import leaks
     from gscl_scale.report.compare_methods import best_sentence, comparison_headers, comparison_remarks, comparison_rows
     from gscl_scale.stages.lead import lead_command
@@ -93,12 +105,24 @@ def tune(
     space: Annotated[
         Path | None, path_option("YAML file of keys and values. Defaults to nearly those of the paper.")
     ] = None,
-    minutes: Annotated[float | None, number_option("Stop after this many minutes.", 0.0)] = None,
+    minutes: Annotated[float | None, number_option("Stop after this many minutes.", 0.01)] = None,
 ) -> None:
     """Search for settings that score best on validation nodes.
 
     Runs trials on Ray Tune and stops weak ones early. Rerun the command to resume after a stop."""
-    config, folder, console = start(config_file, settings, run_folder, file, nodes)
+
+    def check(config: "Config", where: str) -> None:
+        from gscl_scale.studies.tune.space import read_space
+
+        if space:
+            read_space(space, config)
+        if not _may_choose(config):
+            raise ConfigError(
+                "tune: the graph has no labels, so that no trial can be chosen; bring some (--nodes FILE --set "
+                f"graph.label_column=NAME), or hold edges out: {_holding_out(where, bool(file or config_file))}"
+            )
+
+    config, folder, console = start(config_file, settings, run_folder, file, nodes, check=check)
     from gscl_scale.studies.tune.leaderboard import counts, headers, leaderboard_rows
     from gscl_scale.studies.tune.tune import tune
 
@@ -107,6 +131,24 @@ def tune(
     best = display(folder / "best.yaml")
     print(f"leaderboard  {display(folder / 'leaderboard.md')}")
     print(f"best config  {best}; gscl-scale run --config {best} --run {display(folder)}-best")
+
+
+def _may_choose(config: "Config") -> bool:
+    """Whether a figure may choose a trial; False where that is known before tables are read."""
+    tables = config.graph if config.graph.source == "tables" else None
+    labelled = tables is None or bool(tables.nodes and tables.label_columns)
+    ranked = config.train.held_out > 0 and config.train.reads_samples
+    return labelled or ranked or config.evaluate.held_out_edges > 0
+
+
+def _holding_out(where: str, named: bool) -> str:
+    """The command of this process with edges held out, in another run where this one has a graph already."""
+    words = ["gscl-scale", *sys.argv[1:], "--set", "evaluate.held_out_edges=0.1"]
+    if (Path(where) / "graph").exists():
+        other = f"{where.rstrip('/')}-2"
+        words = [other if word == where else word for word in words]
+        words += ([] if other in words else ["--run", other]) + ([] if named else ["--config", f"{where}/config.yaml"])
+    return shlex.join(words)
 
 
 def reproduce(

@@ -28,7 +28,6 @@ from gscl_scale.shards.reader import Samples
 Kind = Literal["probe", "links", "ranking"]
 Figure = Callable[[npt.NDArray[np.float32]], float]  # of the embeddings [N, d]; higher is better
 
-CURE = "bring labels and splits, or hold edges out in a new run (--set evaluate.held_out_edges=0.1)"
 _PAIRS_PER_HOP = 10_000
 
 
@@ -45,20 +44,32 @@ def selection_kind(config: Config, graph: Graph) -> Kind | None:
 
 def why_no_selection(config: Config, graph: Graph) -> str:
     """Why no figure can choose, where `selection_kind` is None."""
+    held = HeldOutEdges.of(graph)
+    lacking = "no held-out edge is for validation" if held else "no edges are held out"
     if config.evaluate.select_by == "links":
-        return "evaluate.select_by is links, and no edges are held out for validation"
+        return f"evaluate.select_by is links, and {lacking}"
     if config.evaluate.select_by == "ranking":
         return "evaluate.select_by is ranking, and train.held_out holds out no anchors of ring samples"
     learns = f"seed {config.train.seed}: the split that {config.train.objective} learns from has no"
     lacks = "no split has" if config.train.label_seed is None else learns
-    return why_no_splits(graph, config.evaluate) or f"{lacks} labelled validation nodes"
+    reason = why_no_splits(graph, config.evaluate) or f"{lacks} labelled validation nodes"
+    return f"{reason}, and {lacking}" if held and config.evaluate.select_by == "auto" else reason
+
+
+def cure_of_selection(config: Config, graph: Graph) -> str:
+    """What a new run needs for a figure that can choose."""
+    if HeldOutEdges.of(graph) is None:
+        return "bring labels and splits, or hold edges out (--set evaluate.held_out_edges=0.1) in another --run"
+    share = min(2 * config.evaluate.held_out_edges, 0.9)
+    return f"bring labels and splits, or hold more edges out (--set evaluate.held_out_edges={share:g}) in another --run"
 
 
 def selection_for_training(config: Config, graph: Graph) -> Kind:
     """The kind of figure that a training is validated by; ConfigError where there is none."""
     kind = selection_kind(config, graph)
     if kind is None:
-        raise ConfigError(f"train.validate_every: {why_no_selection(config, graph)}; set it to 0, or {CURE}")
+        cure = cure_of_selection(config, graph)
+        raise ConfigError(f"train.validate_every: {why_no_selection(config, graph)}; set it to 0, or {cure}")
     return kind
 
 
@@ -86,7 +97,8 @@ def selection_for_search(config: Config, graph: Graph) -> Kind:
     """The kind of figure that trials of a search are compared by; ConfigError where there is none."""
     kind = selection_kind(config, graph)
     if kind is None:
-        raise ConfigError(f"tune: {why_no_selection(config, graph)}, so that no trial can be chosen; {CURE}")
+        cure = cure_of_selection(config, graph)
+        raise ConfigError(f"tune: {why_no_selection(config, graph)}, so that no trial can be chosen; {cure}")
     return kind
 
 

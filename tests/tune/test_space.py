@@ -35,6 +35,15 @@ def test_values_are_what_the_config_understands(tmp_path):
     assert [type(end) for end in (space["train.learning_rate"].low, space["train.epochs"].low)] == [float, int]
 
 
+def test_keys_may_stand_below_their_sections_as_in_a_config(tmp_path):
+    text = "model: {width: [16, 32]}\ntrain:\n  learning_rate: {low: 1e-4, high: 1e-2}\nmodel.layers: [1, 2]"
+    assert read_space(written(tmp_path, text), CONFIG) == {
+        "model.width": Choice((16, 32)),
+        "train.learning_rate": Range(1e-4, 1e-2),
+        "model.layers": Choice((1, 2)),
+    }
+
+
 def test_the_default_space_is_read_as_it_is_written(tmp_path):
     space = read_space(None, CONFIG)
     plain = {key: domain.plain() for key, domain in space.items()}

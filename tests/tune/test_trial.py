@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from gscl_scale.config.config import Config
-from gscl_scale.errors import ConfigError, UserError
+from gscl_scale.config.graphs import MemoryGraph
+from gscl_scale.errors import ConfigError, FolderError, UserError
 from gscl_scale.evaluate.validation import validation_accuracy, validation_splits
+from gscl_scale.graph.draft import GraphDraft, write_graph
+from gscl_scale.graph.held_out_edges import HoldOut
 from gscl_scale.graph.sources.read import read
 from gscl_scale.io.json import read_json_lines
 from gscl_scale.run.record import open_run
@@ -97,6 +100,17 @@ def test_a_graph_that_nothing_can_be_chosen_on_is_refused(tmp_path):
         selection_for_search(CONFIG, graph)
 
 
+def test_held_out_edges_that_are_all_for_the_test_ask_for_more_of_them(tmp_path):
+    config = Config.parse({**CONFIG.dump(), "evaluate": {"held_out_edges": 0.3}})
+    draft = GraphDraft("path", "a test", 4, [(np.array([0, 1, 2]), np.array([1, 2, 3]))])
+    asked = HoldOut(0.3, seed=2)
+    graph = write_graph(draft, MemoryGraph(), tmp_path / "graph", asked)
+    with pytest.raises(
+        ConfigError, match=r"no labels, and no held-out edge is for validation.*hold more .*held_out_edges=0\.6"
+    ):
+        selection_for_search(config, graph)
+
+
 def test_trials_with_the_same_rings_use_the_same_samples(tmp_path):
     labelled_graph(tmp_path / "graph")
     tried(tmp_path, 1, **{"model.width": 8})
@@ -184,6 +198,16 @@ def test_a_graph_without_labels_is_searched_by_its_held_out_edges(tmp_path, monk
     board = (tmp_path / "run/leaderboard.md").read_text()
     assert "Chosen by the AUC of held-out edges" in board
     assert "| validation AUC % |" in board
+
+
+def test_a_search_goes_on_in_its_own_space_where_none_is_given(tmp_path, monkeypatch, without_ray):
+    config = unlabelled(tmp_path, monkeypatch, held_out_edges=0.2)
+    book = tune(config, tmp_path / "space.yaml", tmp_path / "run", 2, None, Console(quiet=True))
+    again = tune(config, None, tmp_path / "run", 2, None, Console(quiet=True))
+    assert [trial.settings for trial in again.ended()] == [trial.settings for trial in book.ended()]
+    (tmp_path / "space.yaml").write_text("model.width: [4, 16]")
+    with pytest.raises(FolderError, match=r"a search with another space\.model\.width"):
+        tune(config, tmp_path / "space.yaml", tmp_path / "run", 2, None, Console(quiet=True))
 
 
 def test_a_search_by_rankings_refuses_keys_that_change_the_rings(tmp_path, monkeypatch, without_ray):

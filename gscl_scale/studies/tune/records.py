@@ -132,18 +132,32 @@ class _Search(TypedDict):
     space: dict[str, object]
 
 
+def stored_space(folder: Path) -> dict[str, object] | None:
+    """The space of the search in a folder; None where there is none."""
+    return _read_search(folder)["space"] if (folder / "search.json").exists() else None
+
+
 def claim_search(folder: Path, config: Config, space: Mapping[str, object]) -> None:
     """Write search.json; a folder with the trials of another search is refused."""
     path = folder / "search.json"
     if path.exists():
-        cure = f"choose another --run, or delete {folder / 'trials'} and {path} to search again"
-        earlier = read_json(path, _Search, cure)
+        earlier = _read_search(folder)
         differing = [f"{section}.{key}" for section, key, _, _ in changed_settings(earlier["config"], config, *RESULTS)]
         before = earlier["space"]
         differing += [f"space.{key}" for key in {**before, **space} if before.get(key) != space.get(key)]
         if differing:
-            raise FolderError(f"{folder} holds the trials of a search with another {shortened(differing[0])}; {cure}")
+            raise FolderError(
+                f"{folder} holds the trials of a search with another {shortened(differing[0])}; {_cure(folder)}"
+            )
     write_json(path, {"version": __version__, "config": config.dump(), "space": space})
+
+
+def _read_search(folder: Path) -> _Search:
+    return read_json(folder / "search.json", _Search, _cure(folder))
+
+
+def _cure(folder: Path) -> str:
+    return f"choose another --run, or delete {folder / 'trials'} and {folder / 'search.json'} to search again"
 
 
 def ranked(trials: Iterable[Trial]) -> list[Trial]:

@@ -97,15 +97,32 @@ def read_space(path: Path | None, config: Config, fixed: Collection[str] | None 
         return {
             key: _domain(key, given, config) for key, given in DEFAULT.items() if _is_free(key, config, fixed or ())
         }
-    written = read_yaml(path, "space")
+    written = _flat(read_yaml(path, "space"))
     if not written:
         raise ConfigError(f"space file {path} names no key; write lines such as 'model.width: [128, 256]'")
     if fixed is not None:
-        written = {key: given for key, given in written.items() if _is_free(str(key), config, fixed)}
+        written = {key: given for key, given in written.items() if _is_free(key, config, fixed)}
     try:
-        return {str(key): _domain(str(key), given, config) for key, given in written.items()}
+        return space_of(written, config)
     except ConfigError as error:
         raise ConfigError(f"space file {path}: {error}") from None
+
+
+def space_of(written: Mapping[str, object], config: Config) -> Space:
+    """A space as it is written; ConfigError for a key or value that the configuration does not take."""
+    return {key: _domain(key, given, config) for key, given in written.items()}
+
+
+def _flat(written: Mapping[str, object]) -> dict[str, object]:
+    """Keys with dots, also of sections with keys below them, as a config has them."""
+    flat: dict[str, object] = {}
+    for key, given in written.items():
+        flat |= (
+            {f"{key}.{name}": value for name, value in given.items()}
+            if isinstance(given, dict) and key in _SECTIONS
+            else {str(key): given}
+        )
+    return flat
 
 
 def with_settings(config: Config, settings: Mapping[str, object]) -> Config:

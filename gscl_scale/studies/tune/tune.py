@@ -10,10 +10,10 @@ from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.extras import need_package
 from gscl_scale.stages.ingest import ingest
-from gscl_scale.stages.selection import CURE, selection_for_search
+from gscl_scale.stages.selection import cure_of_selection, selection_for_search
 from gscl_scale.studies.tune.leaderboard import best_of, measure_of, write_leaderboard
-from gscl_scale.studies.tune.records import Book, claim_search
-from gscl_scale.studies.tune.space import Space, points_of, read_space, untried
+from gscl_scale.studies.tune.records import Book, claim_search, stored_space
+from gscl_scale.studies.tune.space import Space, points_of, read_space, space_of, untried
 from gscl_scale.studies.tune.trial import base_config
 
 
@@ -28,14 +28,16 @@ def tune(
 ) -> Book:
     """Search for the best settings of a space, up to so many trials in all; returns their records.
 
-    Writes trials/NNN, leaderboard.json, leaderboard.md and best.yaml into the folder; the same command resumes.
+    Writes trials/NNN, leaderboard.json, leaderboard.md and best.yaml into the folder; the same command resumes, also
+    without its space file.
     `fixed` has keys that are not searched (`read_space`).
     """
     for package in ("optuna", "ray"):
         need_package(package, "tune", "tune")
     from gscl_scale.studies.tune.search import Search, search_on_ray
 
-    space = read_space(space_file, config, fixed)
+    stored = None if space_file else stored_space(folder)
+    space = space_of(stored, config) if stored else read_space(space_file, config, fixed)
     run = open_run(config, folder)
     console = console.with_log(run.log)
     graph = ingest(config, run, console)
@@ -67,6 +69,6 @@ def _with_selection(config: Config, graph: Graph, space: Space) -> Config:
     if kind == "ranking" and (rings := [key for key in space if key.startswith("rings.")]):
         raise ConfigError(
             f"tune: trials would be compared by the ranking of rings, and {rings[0]} changes the rings; leave it out "
-            f"of the space (--space), or {CURE}"
+            f"of the space (--space), or {cure_of_selection(config, graph)}"
         )
     return config.model_copy(update={"evaluate": config.evaluate.model_copy(update={"select_by": kind})})
