@@ -144,6 +144,13 @@ def test_a_text_file_is_read_as_it_is(tmp_path, name):
     assert told.startswith(f"{name}: ")
 
 
+def test_settings_of_tables_are_not_named_for_an_npz_file(tmp_path):
+    np.savez(tmp_path / "graph.npz", edge_index=np.array(EDGES).T)
+    read = cli("ingest", "graph.npz", cwd=tmp_path)
+    assert read.returncode == 0
+    assert "graph.KEY" not in read.stderr
+
+
 def test_parquet_and_npz_files_are_read_as_they_are(tmp_path):
     ends = np.array(EDGES).T
     pq.write_table(pa.table({"head": ends[0], "tail": ends[1], "when": ends[1]}), tmp_path / "edges.parquet")

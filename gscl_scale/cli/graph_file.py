@@ -55,11 +55,12 @@ def config_of_file(file: Path, nodes: Path | None, settings: list[str], kept: di
         keys = ["separator", "header", "comment", "source_column", "target_column", "weight_column"]
         if "nodes" in found.graph:
             keys += ["nodes_separator", "nodes_header", "id_column", "label_column"]
-        print(
-            f"  wrong? --set graph.KEY=VALUE with {', '.join(keys[:-1])} or {keys[-1]}; the run keeps it in "
-            f"{where}/config.yaml",
-            file=sys.stderr,
-        )
+        if found.lines:
+            print(
+                f"  wrong? --set graph.KEY=VALUE with {', '.join(keys[:-1])} or {keys[-1]}; the run keeps it in "
+                f"{where}/config.yaml",
+                file=sys.stderr,
+            )
     if nodes is None and (table := before.get("nodes")) and found.graph.get("nodes") == table:
         print(
             f"nodes of {table}, as in {where}/config.yaml; to leave them out: --set graph.nodes=null", file=sys.stderr

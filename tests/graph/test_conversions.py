@@ -5,9 +5,12 @@ import shlex
 from pathlib import Path
 
 import networkx
+import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 from pyarrow import feather, orc, parquet
+from torch_geometric.data import Data
 
 import gscl_scale
 from tests.commands import cli
@@ -34,6 +37,21 @@ def test_files_of_networkx_are_trained_on(tmp_path, monkeypatch, name):
     ((read, settings),) = trained
     assert set(read.edges) == set(graph.edges)
     assert settings == {"run": f"runs/{Path(name).stem}", "quiet": False}
+
+
+@pytest.mark.parametrize("name", ["data.pt", "data.pth", "my edges.npy"])
+def test_objects_of_torch_and_numpy_are_trained_on(tmp_path, monkeypatch, name):
+    ends = torch.tensor([[0, 1, 2], [1, 2, 3]])
+    if name.endswith("npy"):
+        np.save(tmp_path / name, ends.numpy())
+    else:
+        torch.save(Data(x=torch.ones(4, 2), edge_index=ends), tmp_path / name)
+    _, _, code = named(tmp_path, name)
+    monkeypatch.chdir(tmp_path)
+    fit = gscl_scale.fit
+    monkeypatch.setattr(gscl_scale, "fit", lambda *given, **named: fit(*given, **named, epochs=1, width=8))
+    exec(code, {})
+    assert gscl_scale.open_run(tmp_path / "runs" / Path(name).stem).shape[0] == 4
 
 
 @pytest.mark.parametrize("name", ["it's.feather", "edges.arrow", "edges.orc", "edges.jsonl"])

@@ -4,7 +4,13 @@ import json
 import shlex
 from pathlib import Path
 
-_GRAPHS = {".graphml": "read_graphml", ".gexf": "read_gexf", ".gml": "read_gml"}
+_GRAPHS = {
+    ".graphml": "networkx.read_graphml({file})",
+    ".gexf": "networkx.read_gexf({file})",
+    ".gml": "networkx.read_gml({file})",
+    ".npy": "numpy.load({file})",
+    **dict.fromkeys((".pt", ".pth"), "torch.load({file}, weights_only=False)"),
+}
 _TABLES = {
     ".feather": ("feather", "read_table"),
     ".arrow": ("feather", "read_table"),
@@ -31,8 +37,10 @@ def advice(file: Path) -> str:
     if name.lower().endswith(".tar.gz"):
         ending = ".tar"
     if ending in _GRAPHS:
-        read, run = f"networkx.{_GRAPHS[ending]}({json.dumps(name)})", json.dumps(f"runs/{file.stem}")
-        return f"train on it: {_python(f'import networkx, gscl_scale; gscl_scale.fit({read}, run={run}, quiet=False)')}"
+        read, run = _GRAPHS[ending].format(file=json.dumps(name)), json.dumps(f"runs/{file.stem}")
+        library, trust = read.partition(".")[0], ", if you trust whoever wrote it" if "torch" in read else ""
+        fit = f"import {library}, gscl_scale; gscl_scale.fit({read}, run={run}, quiet=False)"
+        return f"train on it{trust}: {_python(fit)}"
     if ending in _TABLES:
         module, read = _TABLES[ending]
         written = f"{module}.{read}({json.dumps(name)}), {json.dumps(stem + '.parquet')}"
