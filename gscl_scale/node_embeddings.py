@@ -159,8 +159,8 @@ class NodeEmbeddings:
         list of dict
             `rank`, `id`, `cosine`, and `class` where the graph has labels. Of several ids, a list of these lists.
         """
-        if count < 1:
-            raise UserError(f"neighbors: count expected a number from 1, got {count}")
+        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 1:
+            raise UserError(f"neighbors: count expected a whole number from 1, got {count!r}")
         place = EmbeddingSource(self._name, self._run.embeddings, self._run.embeddings / "index", self._run.graph)
         many = np.ndim(node) > 0
         found = nearest_of(place, self._file, self._rows_of([*node] if many else [node]), count)
@@ -281,7 +281,7 @@ class NodeEmbeddings:
         kind = self._file.ids.type
         expected, words = (str, "text") if is_text(kind) else ((int, np.integer), "integers")
         for node in nodes:
-            if not isinstance(node, expected):
+            if not isinstance(node, expected) or isinstance(node, bool):
                 raise UnknownIdError(f"{self._name}: the ids are {words}, got {node!r}; rows by number are in .vectors")
         return rows_of_ids(parse_ids(text_of(map(str, nodes)), kind, "id"), self._file.ids, self._name)
 

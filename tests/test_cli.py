@@ -478,6 +478,7 @@ def test_each_verb_has_two_examples_that_it_takes_and_plain_kinds_of_options(tmp
         (["stat"], "no such command 'stat'. Did you mean"),
         (["run", "--fast"], "no such option: --fast"),
         (["run", "--epochs", "3"], "there is no option --epochs; it is a setting, type --set train.epochs=VALUE"),
+        (["train", "--lr", "3"], "there is no option --lr; it is a setting, type --set train.learning_rate=VALUE"),
         (["train", "--batch-size=3"], "it is a setting, type --set train.batch_size=VALUE"),
         (["plan", "--loss.temperature", "1"], "it is a setting, type --set loss.temperature=VALUE"),
         (["run", "--labels", "class"], "it is a setting, type --set graph.label_column=VALUE"),
@@ -524,6 +525,7 @@ def test_keys_of_the_configuration_are_described_one_by_one_or_by_section(tmp_pa
     assert {key.partition(".")[0] for key in re.findall(r"^\S+", section, re.MULTILINE)} == {"loss", "graph"}
     for words, says in (
         (["--schema", "train.epoch"], "there is no key train.epoch; did you mean train.epochs or "),
+        (["foo"], "there is no key foo; gscl-scale config --schema lists all"),
         (["train.epochs"], "train.epochs is a key; describe it with gscl-scale config --schema train.epochs"),
     ):
         refused = cli("config", *words, cwd=tmp_path)

@@ -43,9 +43,9 @@ def test_one_graph_gives_equal_vectors_in_every_form(form, expected, tmp_path):
 
 def test_a_wrong_object_is_refused_with_all_forms():
     with pytest.raises(GraphError) as refused:
-        gscl_scale.fit([(0, 1), (1, 2)])
+        gscl_scale.fit({0: [1], 1: [2]})
     assert str(refused.value).startswith(
-        "expected a graph, got list; give a networkx Graph or DiGraph, an igraph Graph,"
+        "expected a graph, got dict; give a networkx Graph or DiGraph, an igraph Graph,"
     )
     for word in ("scipy", "edge_index", "pandas, polars or pyarrow", "HeteroData", "DGL", "path", "GraphDraft"):
         assert word in str(refused.value)
@@ -125,6 +125,8 @@ LEAK = "values of the column 'town' of nodes, which would be trained on as a fea
         (EDGES, {"labels": "town"}, "labels: 'town' is a column of a table of nodes; give that too: nodes=..."),
         (EDGES, {"features": ["age"]}, "features: 'age' is a column of a table of nodes; give that too"),
         (EDGES.astype(float), {}, "of type double, expected integers or text; pandas has decimals where an id is miss"),
+        ([(0, 1), (1, 2)], {}, r"a graph, got list; of pairs of numbers give numpy.array\(pairs\).T, of others pandas"),
+        (nx.Graph([(1, "1"), ("1", "b")]), {}, "the nodes 1 and '1' both become the text '1'; give one of them"),
         ("nowhere.csv", {}, "nowhere.csv does not exist; give the path of an edge file"),
         (EDGES, {"nodes": "nowhere.csv"}, "nowhere.csv does not exist"),
     ],
@@ -260,6 +262,13 @@ def test_an_embedder_takes_the_columns_of_a_table_by_set_params_and_says_so():
     embedder = NodeEmbedder(plain).set_params(**names)
     assert embedder.get_params()["graph__source_column"] == "caller"
     assert embedder.fit_transform(edges).shape[0] == 3
+
+
+def test_a_lazy_frame_of_polars_is_answered_with_how_it_becomes_a_table():
+    pl = pytest.importorskip("polars")
+    for graph, beside in ((pl.from_pandas(EDGES).lazy(), {}), (EDGES, {"nodes": pl.from_pandas(TOWNS).lazy()})):
+        with pytest.raises(GraphError, match=r"expected a .* got LazyFrame; call \.collect\(\) on it$"):
+            gscl_scale.fit(graph, **beside)
 
 
 def test_text_and_categories_of_polars_are_read():

@@ -79,6 +79,8 @@ def test_every_usual_keyword_is_a_key_of_the_configuration():
         ({"zzz": 1}, "known ones are epochs, hops, .*and section__key for any other setting"),
         ({"nonsense__epochs": 1}, "unknown keyword 'nonsense__epochs'; did you mean epochs"),
         ({"train__epoch": 1}, "train.epoch: unknown key; did you mean epochs"),
+        ({"lr": 1}, "unknown keyword 'lr'; did you mean train__learning_rate"),
+        ({"model__hidden_channels": 1}, "model.hidden_channels: unknown key; did you mean width"),
         ({"epochs": 0}, "train.epochs: expected a number from 1, or auto, got 0"),
         ({"epochs": True}, "train.epochs"),
         ({"runtime__embed_tiles": "maybe"}, "runtime.embed_tiles: expected auto, true or false, got 'maybe'; see"),

@@ -91,8 +91,9 @@ def test_integer_ids_are_ids_and_not_rows(tmp_path):
     np.testing.assert_array_equal(found[np.int64(95)], found.vectors[5])
     with pytest.raises(UserError, match="has no node 5; the nearest ids are 81"):
         found[5]
-    with pytest.raises(UserError, match="the ids are integers, got 'x'"):
-        found["x"]
+    for other in ("x", True):
+        with pytest.raises(UserError, match=f"the ids are integers, got {other!r}"):
+            found[other]
 
 
 def test_an_unknown_id_is_a_key_error_too(embeddings):
@@ -117,8 +118,9 @@ def test_neighbours_are_the_most_similar_nodes(embeddings):
     for asked in (["node-7", "node-2"], np.array(["node-7", "node-2"], object)):
         assert [[one["id"] for one in some] for some in embeddings.neighbors(asked, count=4)] == several
     assert embeddings.neighbors([]) == []
-    with pytest.raises(UserError, match="count expected a number from 1, got 0"):
-        embeddings.neighbors("node-7", count=0)
+    for count in (0, 2.5, True):
+        with pytest.raises(UserError, match=f"count expected a whole number from 1, got {count}"):
+            embeddings.neighbors("node-7", count=count)
 
 
 def test_figures_are_measured_once_and_a_notebook_shows_them(tmp_path):

@@ -107,12 +107,13 @@ def config(
     from gscl_scale.config.config import Config
     from gscl_scale.config.schema import schema_rows
 
+    described = _described(schema_rows(), keys or [])
     if keys and (not schema or as_json):
         raise UserError(f"config: {keys[0]} is a key; describe it with gscl-scale config --schema {keys[0]}")
     if schema and as_json:
         print_json(Config.model_json_schema())
     elif schema:
-        for key, kind, default, description in _described(schema_rows(), keys or []):
+        for key, kind, default, description in described:
             print(f"{key}\n    {kind}; default {default or repr(default)}\n    {description}")
     else:
         values = load_config(config_file, settings, run_folder, named=run_folder is not None)[0].dump()

@@ -1,6 +1,7 @@
 """One sentence for whatever is wrong with the values of a configuration."""
 
 import difflib
+import re
 from collections.abc import Mapping
 
 from pydantic import ValidationError
@@ -10,6 +11,15 @@ from gscl_scale.config.graphs import SOURCES
 from gscl_scale.config.section import Section
 from gscl_scale.errors import ConfigError
 from gscl_scale.text import quoted, shortened
+
+ALIASES = {  # the names that keys have elsewhere
+    "lr": "learning_rate",
+    "wd": "weight_decay",
+    "random_state": "seed",
+    **dict.fromkeys(("batch", "bs"), "batch_size"),
+    **dict.fromkeys(("dim", "hidden", "hidden_dim", "hidden_channels"), "width"),
+}
+_EXPONENT = re.compile(r"[0-9]+[eE][0-9]")
 
 
 def refuse_true_as_number(config: type[Section], values: Mapping[str, object]) -> None:
@@ -56,6 +66,8 @@ def _sentence(section: type[Section], location: list[str], problem: ErrorDetails
     message = problem["msg"].removeprefix("Value error, ")
     message = shortened(message[0].lower() + message[1:])
     got = f", got {quoted(given)}" if not isinstance(given, dict) else ""
+    if isinstance(given, str) and _EXPONENT.fullmatch(given):
+        got += f" (YAML reads that as text: write {float(given):.0f})"
     place = f"{dotted}: " if dotted else ""  # a problem between two sections names their keys itself
     return f"{place}{message}{got}; see gscl-scale config --schema"
 
@@ -65,5 +77,5 @@ def _unknown(section: type[Section], location: list[str]) -> str:
     known = list(section.model_fields)
     if renamed := next((today for today in known if section.key(today).formerly == name), ""):
         return f"this key is now called {'.'.join([*above, renamed])}; rename it"
-    close = difflib.get_close_matches(name, known, n=1)
+    close = [one for one in (ALIASES.get(name),) if one in known] or difflib.get_close_matches(name, known, n=1)
     return f"unknown key; did you mean {close[0]}?" if close else f"unknown key; known keys: {', '.join(known)}"

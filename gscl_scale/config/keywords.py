@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gscl_scale.config.config import Config
+from gscl_scale.config.explain import ALIASES
 from gscl_scale.config.graphs import SOURCES
 from gscl_scale.config.read import apply_setting, read_yaml
 from gscl_scale.errors import ConfigError, GsclError
@@ -62,6 +63,7 @@ def settings_named(name: str) -> tuple[str, ...]:
     >>> settings_named("epochs"), settings_named("train.epochs"), settings_named("width")
     (('train.epochs',), ('train.epochs',), ('model.width',))
     """
+    name = ALIASES.get(name, name)
     return (USUAL | _OF_TABLES).get(name) or tuple(
         dict.fromkeys(f"{section}.{key}" for section, key in _keys() if name in (key, f"{section}.{key}"))
     )
@@ -131,7 +133,8 @@ def _keyword(setting: str) -> str:
 def _unknown(name: str, others: tuple[str, ...]) -> str:
     """The nearest names that there are: short ones, those of the caller, and every key of the configuration."""
     known = {key: f"{section}__{key}" for section, key in _keys()} | {one: one for one in (*USUAL, *others)}
-    close = difflib.get_close_matches(name.rpartition("__")[2], known, n=3, cutoff=0.7)
+    key = name.rpartition("__")[2]
+    close = difflib.get_close_matches(ALIASES.get(key, key), known, n=3, cutoff=0.7)
     if close:
         return f"unknown keyword {quoted(name)}; did you mean {' or '.join(known[one] for one in close)}?"
     every = ", ".join(dict.fromkeys((*USUAL, *others)))

@@ -29,7 +29,7 @@ def select_nodes(
     id_column   the column of ids in the node table of the run, if it is known
     """
     if file is not None:
-        return rows_of_ids(read_ids(file, ids, id_column), ids, where)
+        return rows_of_ids(read_ids(file, ids, id_column), ids, where, file)
     return rows_of_ids(parse_ids(text_of(texts), ids.type, "--id"), ids, where) if texts else np.arange(len(ids))
 
 
@@ -73,18 +73,20 @@ def _name_of_ids(path: Path, names: list[str], id_column: str) -> str:
     return (usual or names)[0]
 
 
-def rows_of_ids(asked: pa.Array, ids: pa.Array, where: str) -> npt.NDArray[np.int64]:
-    """The row of each id; UnknownIdError for one that no node has."""
+def rows_of_ids(asked: pa.Array, ids: pa.Array, where: str, file: Path | None = None) -> npt.NDArray[np.int64]:
+    """The row of each id, which a file may have given; UnknownIdError for one that no node has."""
     distinct = asked.dictionary_encode(null_encoding="encode")
     found = pc.index_in(ids, distinct.dictionary)  # this way round the table in memory is that of the few
     row_of = np.full(len(distinct.dictionary), -1)
     row_of[numpy_of(found.drop_null())] = np.flatnonzero(numpy_of(found.is_valid()))
     places = row_of[numpy_of(distinct.indices)]
     if (places < 0).any():
-        unknown = asked[int(np.argmax(places < 0))].as_py()
+        at = int(np.argmax(places < 0))
+        unknown = asked[at].as_py()
+        place = f"{tablefiles.Place(tablefiles.TableFile(file), at + 1)}: " if file else ""
         similar = ", ".join(str(one) for one in _similar(unknown, ids))
         nearest = f"; the nearest ids are {similar}" if similar else ""
-        raise UnknownIdError(f"{where} has no node {unknown!r}{nearest}")
+        raise UnknownIdError(f"{place}{where} has no node {unknown!r}{nearest}")
     return places
 
 

@@ -31,7 +31,10 @@ def checked_labels(labels: npt.NDArray[Any] | LabelSets | None, origin: str) -> 
     if labels.dtype.kind == "f":
         known = labels[~np.isnan(labels)]
         if not np.array_equal(known, np.round(known)) or (np.abs(known) > _EXACT_FLOATS).any():
-            raise GraphError(f"{origin}: labels are fractions, expected classes; give integers or names")
+            raise GraphError(
+                f"{origin}: labels are fractions, expected classes; give integers or names, or leave the labels out "
+                "(of a Data of torch_geometric: del data.y)"
+            )
     if labels.dtype.kind == "S":
         return np.char.decode(labels, "utf-8", "replace")
     for row, label in enumerate(labels) if labels.dtype.kind == "O" else ():

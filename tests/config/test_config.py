@@ -19,6 +19,8 @@ def refused(*settings, values=None):
     [
         ("train.batch_size=many", "train.batch_size: ", "integer, unable to parse string as an integer, got 'many'"),
         ("train.epoch=3", "train.epoch: ", "unknown key; did you mean epochs?"),
+        ("train.lr=3", "train.lr: ", "unknown key; did you mean learning_rate?"),
+        ("train.epochs=1e2", "train.epochs: ", "or auto, got '1e2' (YAML reads that as text: write 100); see"),
         ("trane.epochs=3", "trane: ", "unknown key; did you mean train?"),
         ("loss.gate=2", "loss.gate: ", "less than or equal to 1, got 2"),
         ("train.repeats=1048576", "train.repeats: ", "less than or equal to 1000"),  # status would list them all

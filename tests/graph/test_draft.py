@@ -158,7 +158,7 @@ REFUSED = {
     ),
     "complex labels": ({"labels": np.zeros(5, complex)}, "labels are of type complex128"),
     "dates as labels": ({"labels": np.zeros(5, "M8[s]")}, "expected integers or names"),
-    "fractions as labels": ({"labels": np.full(5, 0.5)}, "labels are fractions"),
+    "fractions as labels": ({"labels": np.full(5, 0.5)}, "labels are fractions, .*leave the labels out .*del data.y"),
     "infinite labels": ({"labels": np.full(5, np.inf)}, "labels are fractions"),
     "labels that are lists": ({"labels": np.array([None, [1], 2, 3, 4], object)}, "label of node 1 is a list"),
     "few ids": ({"ids": pa.array([1, 2])}, "2 ids for 5 nodes"),

@@ -153,6 +153,7 @@ def test_the_ids_of_a_file_are_in_the_column_of_the_node_table_or_id_or_its_only
     assert pq.read_table(tmp_path / "out.parquet").column("id").to_pylist() == ["node-2"]
     for wrong, says in (
         ("name,age\nnode-2,7\n", "some.csv has the columns name, age; expected one named User ID or id; rename"),
+        ("id\nnode-2\nnode-O2\n", "some.csv: line 3: .* has no node 'node-O2'; the nearest ids are node-2"),
         ("node-2\nnode-3\n", "some.csv begins with the id node-2, expected the name of its column; write id above it"),
     ):
         (tmp_path / "some.csv").write_text(wrong)
@@ -165,7 +166,7 @@ def test_ids_may_come_twice_and_must_not_be_missing(run, tmp_path):
     call(run, "--ids", tmp_path / "ids.parquet", "--count", 1, "--out", tmp_path / "out.parquet")
     assert pq.read_table(tmp_path / "out.parquet").column("id").to_pylist() == ["node-3", "node-1", "node-3"]
     pq.write_table(pa.table({"id": ["node-3", None]}), tmp_path / "ids.parquet")
-    with pytest.raises(UserError, match=r"has no node None$"):
+    with pytest.raises(UserError, match=r"ids\.parquet: row 2: .* has no node None$"):
         call(run, "--ids", tmp_path / "ids.parquet", "--out", tmp_path / "out.parquet")
 
 

@@ -118,6 +118,13 @@ def _plain_ids(graph: _Attributed) -> tuple[list[object], list[str]]:
     numbers = [isinstance(node, (int, np.integer)) and not isinstance(node, bool) for node in graph.ids]
     if all(numbers) or all(isinstance(node, str) for node in graph.ids):
         return list(graph.ids), []
+    by_text: dict[str, object] = {}
+    for node in graph.ids:
+        if (other := by_text.setdefault(str(node), node)) is not node:
+            raise GraphError(
+                f"{graph.kind}: the nodes {quoted(other)} and {quoted(node)} both become the text {quoted(str(node))}; "
+                "give one of them another name, such as by networkx.relabel_nodes"
+            )
     example = next(node for node, number in zip(graph.ids, numbers, strict=True) if not number)
     return [str(node) for node in graph.ids], [
         f"nodes are not all integers or text: ids are their text, as {quoted(str(example))}"

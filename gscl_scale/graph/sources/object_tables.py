@@ -117,9 +117,8 @@ class _TableObject:
             return cls(str(given))
         name = EDGES if key == "edges" else NODES
         if not is_table(given):
-            raise GraphError(
-                f"{key}: expected a table of pandas, polars or pyarrow, or the path of one, got {type(given).__name__}"
-            )
+            expected = f"{key}: expected a table of pandas, polars or pyarrow, or the path of one"
+            raise GraphError("; ".join(filter(None, [f"{expected}, got {type(given).__name__}", cure_of_kind(given)])))
         with explained(lambda error: f"{name}: {_why_unreadable(given, error)}", *UNREADABLE):
             table = _from_pandas(given) if hasattr(given, "reset_index") else pa.table(given)
             for number, column in enumerate(table.columns):
@@ -153,6 +152,16 @@ UNREADABLE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 def is_table(given: object) -> bool:
     """Whether an object is a data frame or table that hands its columns on as Arrow does."""
     return hasattr(type(given), "__arrow_c_stream__") or isinstance(given, pa.RecordBatch)
+
+
+def cure_of_kind(given: object) -> str:
+    """How what is nearly a table or an array becomes one; "" for anything else."""
+    if type(given).__name__ == "LazyFrame":
+        return "call .collect() on it"
+    pairs = isinstance(given, list) and all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in given)
+    if pairs and given:
+        return "of pairs of numbers give numpy.array(pairs).T, of others pandas.DataFrame(pairs)"
+    return ""
 
 
 def _from_pandas(frame: Any) -> pa.Table:

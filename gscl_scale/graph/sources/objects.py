@@ -13,7 +13,7 @@ from gscl_scale.graph.graph import MANIFEST, Graph
 from gscl_scale.graph.sources.given import Beside, GivenGraph
 from gscl_scale.graph.sources.object_arrays import from_dgl, from_draft, from_edge_index, from_pyg, from_sparse
 from gscl_scale.graph.sources.object_attributes import from_igraph, from_networkx
-from gscl_scale.graph.sources.object_tables import from_path, from_tables, is_table
+from gscl_scale.graph.sources.object_tables import cure_of_kind, from_path, from_tables, is_table
 
 _NOTHING = Beside()
 _ROWS, _NAMED = {"labels", "features"}, {"labels", "features", "weights", "names"}
@@ -88,7 +88,8 @@ def given_graph(graph: object, beside: Beside = _NOTHING) -> GivenGraph:
     form = next((form for form in _FORMS if form.accepts(graph)), None)
     if form is None:
         *others, last = (form.words for form in _FORMS)
-        raise GraphError(f"expected a graph, got {type(graph).__name__}; give {', '.join(others)}, or {last}")
+        cure = cure_of_kind(graph) or f"give {', '.join(others)}, or {last}"
+        raise GraphError(f"expected a graph, got {type(graph).__name__}; {cure}")
     _refuse_beside(form, beside)
     given = form.read(graph, beside)
     return given.without_weights() if beside.unweighted else given
