@@ -58,8 +58,11 @@ def why_no_selection(config: Config, graph: Graph) -> str:
 
 def cure_of_selection(config: Config, graph: Graph) -> str:
     """What a new run needs for a figure that can choose."""
-    if HeldOutEdges.of(graph) is None:
+    held = HeldOutEdges.of(graph)
+    if held is None:
         return "bring labels and splits, or hold edges out (--set evaluate.held_out_edges=0.1) in another --run"
+    if len(held.validation):
+        return "let another figure choose (--set evaluate.select_by=auto)"
     share = min(2 * config.evaluate.held_out_edges, 0.9)
     return f"bring labels and splits, or hold more edges out (--set evaluate.held_out_edges={share:g}) in another --run"
 

@@ -80,7 +80,8 @@ def test_the_first_figure_that_the_graph_allows_chooses_or_the_one_asked_for(
     _, graph = ingested(tmp_path, config, labels)
     assert selection_kind(config, graph) == kind
     if kind is None:
-        with pytest.raises(ConfigError, match=r"train.validate_every: .*set it to 0, or .*evaluate.held_out_edges=0.1"):
+        cure = "evaluate.select_by=auto" if edges else "evaluate.held_out_edges=0.1"
+        with pytest.raises(ConfigError, match=rf"train.validate_every: .*set it to 0, or .*{cure}"):
             selection_for_training(config, graph)
 
 
