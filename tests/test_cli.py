@@ -202,6 +202,9 @@ def test_stats_prints_a_table_json_and_a_plot(finished):
     assert values["nodes"] == 90
     assert len(values["lc"]) == 5
     assert values["lc"][0] == pytest.approx(values["homophily"])
+    stored = folder / "runs/quick/statistics.json"
+    stored.write_text(json.dumps({key: value for key, value in values.items() if key != "consistency"}))
+    assert json.loads(cli("stats", "--config", "quick.yaml", "--json", cwd=folder).stdout) == values
 
 
 @pytest.mark.parametrize(

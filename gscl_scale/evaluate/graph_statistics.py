@@ -1,6 +1,7 @@
 """Statistics of a graph: degrees, homophily, and per hop the size of rings and the consistency of their labels."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NotRequired
 
@@ -53,8 +54,22 @@ class RingsProtocol(_EmptyRings):
     walk: str
 
 
+class Consistency(TypedDict):
+    """Label consistency per hop over the anchors whose ring has labelled nodes; `se` of a sample only.
+
+    anchors   how many these are; mean is null where there are none, and se where there are fewer than two
+    """
+
+    mean: list[Number]
+    se: list[Number] | None
+    anchors: list[Count]
+
+
 class GraphStatistics(TypedDict):
-    """Degrees, node homophily HM, and per hop the mean ring size and label consistency LC; `_se` of a sample only."""
+    """Degrees, and per hop the mean ring size and label consistency; `_se` of a sample only.
+
+    homophily, lc   by the paper's definition, in which an anchor with an empty ring counts as 0
+    """
 
     name: str
     nodes: Count
@@ -73,6 +88,7 @@ class GraphStatistics(TypedDict):
     ring_size_se: list[float] | None
     lc: list[Finite] | None
     lc_se: list[float] | None
+    consistency: NotRequired[Consistency | None]  # younger than some runs
     protocol: RingsProtocol
 
 
@@ -88,7 +104,10 @@ def read_statistics(path: Path) -> SavedStatistics:
     values: Any = read_json(path, SavedStatistics, cure)
     statistics: SavedStatistics = values
     hops = len(statistics["ring_size"])
-    columns = [statistics["ring_size_se"], statistics["lc"], statistics["lc_se"]]
+    per_ring = statistics.get("consistency")
+    columns: list[Sequence[Number] | None] = [statistics["ring_size_se"], statistics["lc"], statistics["lc_se"]]
+    if per_ring:
+        columns += [per_ring["mean"], per_ring["se"], per_ring["anchors"]]
     if hops > _MAX_HOPS or any(one and len(one) != hops for one in columns):
         raise FolderError(f"{path} is damaged: expected a number for each hop; {cure}")
     return statistics
@@ -97,14 +116,15 @@ def read_statistics(path: Path) -> SavedStatistics:
 def statistics(graph: Graph, anchors: int | None = None) -> GraphStatistics:
     """Degrees, node homophily HM, label consistency LC(n) and mean ring size for n = 1..5, of large graphs 1..3.
 
-    LC(n) is the mean over labelled anchors of the share of the labelled nodes in ring n that have the anchor's label;
-    an empty ring counts as 0, and one without labelled nodes is left out. HM = LC(1).
+    LC(n) is the mean over labelled anchors of the share of the labelled nodes in ring n that have the anchor's label.
+    `consistency` has the mean over the anchors with such nodes; in `lc` and in HM = LC(1), as in the paper's mean over
+    all nodes, an empty ring counts as 0. A reader who compares hops wants the former: most far rings are empty.
     `anchors` is how many to sample; by default all where that is cheap. Of a directed graph, rings follow the direction
     of the edges.
     """
     chosen = _anchors(graph, anchors)
     exact = bool(chosen.size == graph.num_nodes)
-    sizes, shares = _rings(graph, chosen, _hops(graph, anchors))
+    sizes, shares, per_ring = _rings(graph, chosen, _hops(graph, anchors))
     entries = int(graph.indices.size)
     measured: GraphStatistics = {
         "name": graph.name,
@@ -123,6 +143,7 @@ def statistics(graph: Graph, anchors: int | None = None) -> GraphStatistics:
         "ring_size_se": None if exact else _errors(sizes),
         "lc": _means(shares) if shares.size else None,
         "lc_se": _errors(shares) if shares.size and not exact else None,
+        "consistency": _consistency(per_ring, exact) if shares.size else None,
         "protocol": {
             "anchors": int(chosen.size),
             "exact": exact,
@@ -156,16 +177,20 @@ def graph_rows(stats: GraphStatistics) -> list[tuple[str, str]]:
     ]
     if parts := stats.get("components"):
         rows.append(("connected components", f"{parts['count']:,}, the largest of {parts['largest']:,} nodes"))
-    return rows if stats["homophily"] is None else [*rows, ("homophily HM", f"{stats['homophily']:.4f}")]
+    if stats["homophily"] is not None:
+        alone = " (nodes without neighbours count as 0)" if stats["isolated"] else ""
+        rows.append(("homophily HM", f"{stats['homophily']:.4f}{alone}"))
+    return rows
 
 
 def hop_rows(stats: GraphStatistics) -> list[tuple[str, list[str]]]:
     """The statistics per hop, as (name, one value per hop)."""
-    rows = [
-        ("label consistency LC, hop", _with_errors(stats["lc"], stats["lc_se"], 4)),
-        ("mean size of ring", _with_errors(stats["ring_size"], stats["ring_size_se"], 1)),
-    ]
-    return [row for row in rows if row[1]]
+    rows = [("mean size of ring", _with_errors(stats["ring_size"], stats["ring_size_se"], 1))]
+    if found := stats.get("consistency"):
+        if min(found["anchors"]) < stats["protocol"]["anchors"]:
+            rows.insert(0, ("anchors with such a ring, hop", [f"{anchors:,}" for anchors in found["anchors"]]))
+        rows.insert(0, ("label consistency LC, hop", _with_errors(found["mean"], found["se"], 4)))
+    return rows
 
 
 def ring_protocol(stats: GraphStatistics) -> str:
@@ -211,23 +236,33 @@ def _homophily(graph: Graph) -> float | None:
     if graph.labels is None or not (graph.labels >= 0).any():
         return None
     labelled = np.flatnonzero(graph.labels >= 0)
-    return _means(_shares(*ring_profile(graph.indptr, graph.indices, labelled, 1, graph.labels)))[0]
+    return _means(_shares(ring_profile(graph.indptr, graph.indices, labelled, 1, graph.labels))[0])[0]
 
 
 def _rings(
     graph: Graph, anchors: npt.NDArray[np.int64], hops: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Sizes [A, hops] of the rings, and of labelled anchors the share of each ring with their label."""
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Sizes [A, hops] of the rings, and of labelled anchors the share of each ring with their label (`_shares`)."""
     profile = ring_profile(graph.indptr, graph.indices, anchors, hops, graph.labels)
     labelled = graph.labels[anchors] >= 0 if graph.labels is not None else np.zeros(anchors.size, bool)
-    return profile[0], _shares(*(column[labelled] for column in profile))
+    return profile[0], *_shares([column[labelled] for column in profile])
 
 
-def _shares(
-    sizes: npt.NDArray[np.int64], same: npt.NDArray[np.int64], known: npt.NDArray[np.int64]
-) -> npt.NDArray[np.float64]:
-    """The share of a ring's labelled members with the anchor's label; 0 of an empty ring, NaN without such members."""
-    return np.where((sizes > 0) & (known == 0), np.nan, same / np.maximum(known, 1))
+def _shares(profile: Sequence[npt.NDArray[np.int64]]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Shares of the labelled members of rings with the anchor's label, by `ring_profile`; NaN without such members.
+
+    In the first of two arrays an empty ring counts as 0.
+    """
+    sizes, same, known = profile
+    shares = np.where(known == 0, np.nan, same / np.maximum(known, 1))
+    return np.where(sizes == 0, 0.0, shares), shares
+
+
+def _consistency(shares: npt.NDArray[np.float64], exact: bool) -> Consistency:
+    anchors = (~np.isnan(shares)).sum(axis=0).tolist()
+    means = [mean if count else None for mean, count in zip(_means(shares), anchors, strict=True)]
+    errors = [error if count > 1 else None for error, count in zip(_errors(shares), anchors, strict=True)]
+    return {"mean": means, "se": None if exact else errors, "anchors": anchors}
 
 
 def _means(values: npt.NDArray[np.float64]) -> list[float]:
@@ -242,10 +277,13 @@ def _errors(values: npt.NDArray[Any]) -> list[float]:
     return [float(column.std(ddof=1) / math.sqrt(column.size)) if column.size > 1 else math.nan for column in columns]
 
 
-def _with_errors(values: list[float] | None, errors: list[float] | None, digits: int) -> list[str]:
-    if not values or not errors:
-        return [f"{value:,.{digits}f}" for value in values or ()]
-    return [f"{value:,.{digits}f} ± {error:,.{digits}f}" for value, error in zip(values, errors, strict=True)]
+def _with_errors(values: Sequence[Number], errors: Sequence[Number] | None, digits: int) -> list[str]:
+    """Each value with its error, as far as they are known."""
+    pairs = zip(values, errors or [None] * len(values), strict=True)
+    return [
+        "-" if value is None else f"{value:,.{digits}f}" + (f" ± {error:,.{digits}f}" if error is not None else "")
+        for value, error in pairs
+    ]
 
 
 def _degree_words(degree: Degrees) -> str:

@@ -89,7 +89,8 @@ def _why(found: RunData, none: Sequence[Gain]) -> tuple[str, str]:
             "measure it over several runs: use a new run folder (--run) and add --set train.repeats=5",
         )
     if all(one.over == "raw" for one in none):
-        return _why_not_above_raw(found.statistics["homophily"])
+        consistency = found.statistics.get("consistency")
+        return _why_not_above_raw(consistency["mean"][0] if consistency else None)
     return _why_not_above_untrained(metrics)
 
 
@@ -97,8 +98,8 @@ def _why_not_above_raw(homophily: float | None) -> tuple[str, str]:
     fewer = "use a new run folder (--run) and add --set model.layers=1, or use the input features beside the embeddings"
     if homophily is not None and homophily < _MIXED:
         return (
-            f"only {100 * homophily:.0f} % of a node's neighbours have its class on average (homophily HM), so what "
-            "the encoder gathers from them hides what the features tell",
+            f"only {100 * homophily:.0f} % of a node's neighbours have its class on average, so what the encoder "
+            " gathers from them hides what the features tell",
             fewer,
         )
     return "the features alone tell what is asked, and what the encoder gathers from neighbours hides some of it", fewer

@@ -11,7 +11,10 @@ def graph(found: RunData) -> Html:
     """Size, degrees, label consistency, rings per hop."""
     statistics = found.statistics
     svg = consistency_svg(statistics)
-    words = "mean share of ring n with the label of its anchor; below each hop the mean size of its ring."
+    words = (
+        "mean share of ring n with the label of its anchor, over the anchors that have such a ring; below each hop the "
+        "mean size of its ring over all anchors."
+    )
     sentences = [
         f"Rings measured from {ring_protocol(statistics)}; ± is one standard error where sampled",
         *found.notes,

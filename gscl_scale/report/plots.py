@@ -90,13 +90,13 @@ def lines_svg(
 
 def consistency_svg(stats: GraphStatistics) -> str:
     """Label consistency LC(n) per hop; empty where the graph has no labels."""
-    if not stats["lc"]:
+    hops, means, _ = _consistency(stats)
+    if not hops:
         return ""
-    values = ", ".join(f"{value:.2f}" for value in stats["lc"])
     figure = consistency_figure(stats, _PAGE)
+    values = ", ".join(f"{value:.2f}" for value in means)
     picture = as_svg(figure, "consistency", f"Line: label consistency per hop: {values}.")
-    hops = [float(hop) for hop in range(1, len(stats["lc"]) + 1)]
-    read = Line("LC(n)", _PAGE_COLOURS[_PAGE.accent], hops, stats["lc"], [f"{value:.4f}" for value in stats["lc"]])
+    read = Line("LC(n)", _PAGE_COLOURS[_PAGE.accent], hops, means, [f"{value:.4f}" for value in means])
     sizes = [_short(size) for size in stats["ring_size"]]
     return readable(figure.axes[0], picture, [read], lambda hop: f"hop {hop:.0f}, rings of {sizes[int(hop) - 1]} nodes")
 
@@ -136,19 +136,30 @@ def _read(name: Method, found: Sequence[RingLevel]) -> Line:
 def consistency_figure(stats: GraphStatistics, theme: Theme) -> Figure:
     """LC(n) with one standard error where sampled; the mean size of each ring stands below its hop."""
     figure, axes = _figure(theme, "hop n, and mean size of its ring", "LC(n)")
-    hops = np.arange(1, len(stats["ring_size"]) + 1)
+    hops, means, errors = _consistency(stats)
     style: Any = {"color": theme.accent, **_MARKS}
-    if stats["lc"]:
-        axes.errorbar(hops, stats["lc"], yerr=stats["lc_se"], **style)
+    if hops:
+        axes.errorbar(hops, means, yerr=errors, **style)
     else:
         reason = "a node has many labels" if "labels_per_node" in stats else "the graph has no labels"
         axes.text(0.5, 0.5, reason, transform=axes.transAxes, ha="center", color=theme.ink)
-    for hop, value in zip(hops, stats["lc"] or [], strict=False):
+    for hop, value in zip(hops, means, strict=True):
         axes.annotate(f"{value:.2f}", (hop, value), (0, 7), textcoords="offset points", ha="center", color=theme.ink)
     axes.set_ylim(0, 1.08)
-    axes.set_xticks(hops, [f"{hop}\n{_short(size)}" for hop, size in zip(hops, stats["ring_size"], strict=True)])
+    sizes = [f"{hop}\n{_short(size)}" for hop, size in enumerate(stats["ring_size"], 1)]
+    axes.set_xticks(range(1, len(sizes) + 1), sizes)
     axes.margins(x=0.08)
     return figure
+
+
+def _consistency(stats: GraphStatistics) -> tuple[list[float], list[float], list[float] | None]:
+    """Hops, LC(n) and its standard errors, of a sample only; a hop at which no anchor has a ring is left out."""
+    found = stats.get("consistency")
+    means = found["mean"] if found else []
+    known = [(float(hop), mean) for hop, mean in enumerate(means, 1) if mean is not None]
+    errors = found["se"] if found else None
+    shown = None if errors is None else [errors[int(hop) - 1] or 0.0 for hop, _ in known]
+    return [hop for hop, _ in known], [mean for _, mean in known], shown
 
 
 def plot_consistency(stats: GraphStatistics, path: Path) -> None:

@@ -88,11 +88,16 @@ def _evaluate(config: Config, run: Run, console: Console, measured: Sequence[Met
 
 
 def stats(run: Run, anchors: int | None = None) -> SavedStatistics:
-    """Statistics of the graph, measured once per sample size and stored in the run folder of the graph."""
+    """Statistics of the graph, measured once per sample size and stored in the run folder of the graph.
+
+    Those of an earlier version, without the consistency over the rings that are there, are measured again.
+    """
     path = run.graph.parent / f"statistics{f'-{anchors}' if anchors else ''}.json"
     graph = Graph.open(run.graph)
-    if path.exists() and (known := read_statistics(path))["graph_fingerprint"] == graph.fingerprint:
-        return known
+    if path.exists():
+        known = read_statistics(path)
+        if known["graph_fingerprint"] == graph.fingerprint and "consistency" in known:
+            return known
     result: SavedStatistics = {**statistics(graph, anchors=anchors), "graph_fingerprint": graph.fingerprint}
     write_json(path, result)
     return result

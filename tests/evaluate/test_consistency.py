@@ -18,21 +18,23 @@ LABELLED = [0, 1, 0, 0, 1, 0]
 PATH = [(0, 1), (1, 2), (2, 3), (3, 4)]  # and node 5 alone
 
 
-def oracle(edges: list[tuple[int, int]], labels: np.ndarray, hops: int, directed: bool) -> tuple[list, list]:
-    """Mean ring sizes and LC from all shortest paths."""
+def oracle(edges: list[tuple[int, int]], labels: np.ndarray, hops: int, directed: bool) -> tuple[list, list, list]:
+    """Mean ring sizes, LC, and LC over the anchors with labelled nodes in the ring, from all shortest paths."""
     graph = nx.DiGraph() if directed else nx.Graph()
     graph.add_nodes_from(range(labels.size))
     graph.add_edges_from(edges)
     distance = dict(nx.all_pairs_shortest_path_length(graph))
-    sizes, shares = np.zeros((labels.size, hops)), np.zeros((labels.size, hops))
+    sizes, shares = np.zeros((labels.size, hops)), np.full((labels.size, hops), np.nan)
     for anchor in range(labels.size):
         for hop in range(1, hops + 1):
             ring = [node for node, far in distance[anchor].items() if far == hop]
             sizes[anchor, hop - 1] = len(ring)
             same = sum(labels[node] == labels[anchor] for node in ring)
             known = sum(labels[node] >= 0 for node in ring)
-            shares[anchor, hop - 1] = same / known if known else np.nan if ring else 0
-    return sizes.mean(axis=0).tolist(), np.nanmean(shares[labels >= 0], axis=0).tolist()
+            shares[anchor, hop - 1] = same / known if known else np.nan
+    by_paper = np.where(sizes == 0, 0, shares)
+    means = [np.nanmean(values[labels >= 0], axis=0).tolist() for values in (by_paper, shares)]
+    return sizes.mean(axis=0).tolist(), *means
 
 
 @pytest.mark.parametrize("undirected", [True, False])
@@ -43,9 +45,10 @@ def test_rings_and_consistency_are_those_of_all_shortest_paths(
     edges = [(int(a), int(b)) for a, b in draw.integers(0, 80, (100, 2)) if a != b]
     labels = draw.integers(-1, 3, 80)
     stats = statistics(make_graph(80, edges, undirected, labels=labels))
-    sizes, shares = oracle(edges, labels, 5, not undirected)
+    sizes, by_paper, shares = oracle(edges, labels, 5, not undirected)
     assert stats["ring_size"] == pytest.approx(sizes)
-    assert stats["lc"] == pytest.approx(shares)
+    assert stats["lc"] == pytest.approx(by_paper)
+    assert stats["consistency"]["mean"] == pytest.approx(shares)
     assert stats["homophily"] == pytest.approx(stats["lc"][0])
     assert stats["directed"] is not undirected
 
@@ -57,6 +60,12 @@ def test_a_small_graph_gives_the_numbers_worked_out_by_hand(make_graph: Callable
     assert stats["homophily"] == pytest.approx((0 + 0 + 1 / 2 + 1 / 2 + 0 + 0) / 6)
     assert stats["lc"][1] == pytest.approx((1 + 0 + 1 / 2 + 0 + 0 + 0) / 6)
     assert stats["ring_size"] == pytest.approx([8 / 6, 6 / 6, 4 / 6, 2 / 6, 0])
+    assert stats["consistency"]["mean"] == [1 / 5, pytest.approx(1.5 / 5), 1, 0, None]
+    assert stats["consistency"]["anchors"] == [5, 5, 4, 2, 0]
+    assert stats["consistency"]["se"] is None
+    table = dict(statistics_table(stats))
+    assert (table["label consistency LC, hop 3"], table["anchors with such a ring, hop 3"]) == ("1.0000", "4")
+    assert table["label consistency LC, hop 5"] == "-"
 
 
 def test_a_sample_is_stated_with_its_error_and_homophily_stays_exact(make_graph: Callable[..., Graph]) -> None:
@@ -86,13 +95,14 @@ def test_a_graph_without_labels_has_no_consistency(make_graph: Callable[..., Gra
     stats = statistics(make_graph(6, PATH))
     assert stats["homophily"] is None
     assert stats["lc"] is None
+    assert stats["consistency"] is None
     assert ("classes", "no labels") in statistics_table(stats)
 
 
 def test_the_table_says_what_was_measured_and_how(make_graph: Callable[..., Graph]) -> None:
     table = dict(statistics_table(statistics(make_graph(6, PATH, labels=np.array(LABELLED)), anchors=4)))
     assert table["nodes"] == "6"
-    assert table["homophily HM"] == "0.1667"
+    assert table["homophily HM"] == "0.1667 (nodes without neighbours count as 0)"
     assert table["rings measured from"] == "a sample of 4 nodes (seed 0); edges both ways"
     assert "±" in table["label consistency LC, hop 1"]
 

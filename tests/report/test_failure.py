@@ -17,7 +17,8 @@ RISING = [{"step": step, "loss": 1 + step / 100} for step in range(50)]
 def run_of(trained: float = 0.8412, curve: Any = CURVE, homophily: float = 0.8, **changes: Any) -> RunData:
     probe = {**metrics()["probe"], "trained": figures(0.85, trained)}
     found: Any = {**metrics(), "probe": probe, **changes}
-    return RunData(metrics=found, statistics={**statistics(), "homophily": homophily}, curve=curve)
+    near = {**statistics()["consistency"], "mean": [homophily, 0.6, 0.3]}
+    return RunData(metrics=found, statistics={**statistics(), "consistency": near}, curve=curve)
 
 
 def ranked(reached: float, before: float) -> dict[str, Any]:

@@ -119,6 +119,7 @@ def statistics() -> dict[str, Any]:
         "homophily": 0.81,
         "lc": [0.81, 0.6, 0.3],
         "lc_se": [0.01, 0.01, 0.02],
+        "consistency": {"mean": [0.81, 0.6, 0.3], "se": [0.01, 0.01, 0.02], "anchors": [50, 50, 50]},
         "ring_size": [4.0, 120.5, 2_500_000.0],
         "ring_size_se": [0.1, 1.0, 10.0],
         "protocol": {"anchors": 50, "exact": False, "seed": 0, "walk": "edges both ways"},
@@ -196,7 +197,7 @@ def test_names_from_outside_are_escaped(tmp_path: Path) -> None:
 def test_what_is_missing_is_explained_in_a_sentence(tmp_path: Path) -> None:
     bare = {key: value for key, value in metrics().items() if key not in ("probe", "clusters", "search", "rings")}
     bare["missing"] = dict.fromkeys(("probe", "clusters", "search"), "the graph has no labels")
-    unlabelled = {**statistics(), "lc": None, "lc_se": None, "homophily": None, "labelled": 0}
+    unlabelled = {**statistics(), "lc": None, "lc_se": None, "consistency": None, "homophily": None}
     _, page = render(tmp_path / "report.html", metrics=bare, curve=[], statistics=unlabelled)
     for sentence in (
         "Every node of toy has an embedding; no accuracy can be given, because the graph has no labels.",
@@ -306,7 +307,16 @@ def test_the_plot_of_consistency_is_written_as_the_name_says(tmp_path: Path, end
     magic = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[ending]
     plot_consistency(statistics(), tmp_path / f"lc.{ending}")
     assert (tmp_path / f"lc.{ending}").read_bytes().startswith(magic)
-    plot_consistency({**statistics(), "lc": None, "lc_se": None}, tmp_path / f"none.{ending}")
+    plot_consistency({**statistics(), "consistency": None}, tmp_path / f"none.{ending}")
+
+
+def test_the_curve_of_consistency_ends_where_no_anchor_has_a_ring(tmp_path: Path) -> None:
+    few = {"mean": [0.81, 0.2, None], "se": [0.01, None, None], "anchors": [50, 1, 0]}
+    _, page = render(tmp_path / "report.html", statistics={**statistics(), "consistency": few})
+    assert "label consistency per hop: 0.81, 0.20." in page.pictures()
+    assert "over the anchors that have such a ring" in page.text
+    rows = re.sub(r"\s+", " ", page.text)
+    assert "label consistency LC0.8100 ± 0.01000.2000-anchors with such a ring5010mean size of ring" in rows
 
 
 def test_drawing_leaves_no_figure_and_no_setting_behind(tmp_path: Path) -> None:

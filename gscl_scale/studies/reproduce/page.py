@@ -25,7 +25,7 @@ _WORDS: dict[Measure, str] = {
     "nmi": "NMI",
     "sim_at_5": "Sim@5",
     "similarity": "mean cosine at hop 1, 2, ... and beyond",
-    "consistency": "at hop 1, 2, ...",
+    "consistency": "at hop 1, 2, ... (0 of an anchor without nodes there, as in the paper's mean over all nodes)",
 }
 _CHOSEN_BY: tuple[Measure, ...] = ("accuracy", "roc_auc")  # one of them for a graph
 _SECTIONS: dict[Measure, Literal["clusters", "search", "rings", "statistics"]] = {
