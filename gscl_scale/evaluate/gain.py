@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gscl_scale.evaluate.label_summary import figure_name
-from gscl_scale.evaluate.schema import METHODS, RANKING, Method, Metrics, Probe
+from gscl_scale.evaluate.ranking_summary import measures_ranking_alone
+from gscl_scale.evaluate.schema import METHODS, RANKING, TITLES, Method, Metrics, Probe
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,48 @@ class Gain:
 
     @property
     def is_none(self) -> bool:
-        """Whether the trained encoder is not above the other by more than the standard error."""
-        return self.gain <= self.error
+        """Whether the trained encoder is not above the other."""
+        return self.gain <= 0
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the trained encoder is above the other by more than the standard error."""
+        return self.gain > max(0.0, self.error)
 
 
 def gains(metrics: Metrics) -> list[Gain]:
     """The gains by accuracy; without labels by held-out edges, and without these by the ranking of neighbourhoods."""
     return list(accuracy_gains(metrics)) or list(_by_links(metrics)) or list(_by_ranking(metrics))
+
+
+def gain_warnings(metrics: Metrics) -> Iterator[str]:
+    """Warn of a gain that is none, or within its standard error or two; `ranking_warnings` has those of the ranking."""
+    found = gains(metrics)
+    none, clear = [one for one in found if one.is_none], [one for one in found if one.is_clear]
+    for one in [] if measures_ranking_alone(metrics) else none:
+        yield (
+            f"training brought no gain over the {TITLES[one.over]} ({100 * one.gain:+.2f} points of {one.figure}); "
+            "try other rings.hops, loss.temperature or train.learning_rate"
+        )
+    if unclear := [one for one in found if one not in none and one not in clear]:
+        words = (f"{100 * one.gain:.2f} ± {100 * one.error:.2f} over the {TITLES[one.over]}" for one in unclear)
+        yield (
+            f"it is not known whether training helped: the gain in points of {found[0].figure} is "
+            f"{' and '.join(words)}; {cure_of_chance(metrics)}"
+        )
+    for one in clear:
+        if one.gain < 2 * one.error:
+            yield (
+                f"the gain over the {TITLES[one.over]} ({100 * one.gain:.2f} points) is less than two standard errors "
+                f"({100 * one.error:.2f} each)"
+            )
+
+
+def cure_of_chance(metrics: Metrics) -> str:
+    """How to measure a gain that may be chance more exactly."""
+    edges = "" if "probe" in metrics else " --set evaluate.held_out_edges=0.3"
+    more = f"on {'more ' * ('links' in metrics)}held-out edges and " if edges else ""
+    return f"measure it {more}over several runs: use a new run folder (--run) and add --set train.repeats=5{edges}"
 
 
 def accuracy_gains(metrics: Metrics) -> Iterator[Gain]:

@@ -1,7 +1,5 @@
 """The figures of link prediction in words: a table, how they were measured, and a warning."""
 
-from collections.abc import Iterator
-
 from gscl_scale.evaluate.link_schema import LINK_FIGURES, LinkMethod, LinksProtocol, LinkTask, LinkTasks
 from gscl_scale.evaluate.schema import Metrics
 
@@ -73,19 +71,3 @@ def missing_link_sentences(metrics: Metrics) -> list[str]:
         "To measure the embeddings without labels, by link prediction: use a new run folder (--run) and add "
         "--set evaluate.held_out_edges=0.1"
     ]
-
-
-def link_warnings(metrics: Metrics) -> Iterator[str]:
-    """Warn of a training that brought nothing, where no accuracy tells."""
-    links = metrics.get("links")
-    if not links or "probe" in metrics:
-        return
-    reached = links["trained"]["degree_matched"]["auc"]
-    others = {"the untrained encoder": links.get("untrained"), "the input features": links.get("raw")}
-    for title, other in others.items():
-        if other and reached <= (before := other["degree_matched"]["auc"]):
-            yield (
-                f"the trained encoder ranks held-out edges above other pairs no better than {title} (AUC "
-                f"{100 * reached:.1f} % against {100 * before:.1f} %, nodes drawn by degree); try other rings.hops, "
-                "loss.temperature or train.learning_rate"
-            )

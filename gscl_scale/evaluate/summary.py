@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gscl_scale.evaluate.collapse import flaw_of_spread, is_collapsed, is_flat
-from gscl_scale.evaluate.gain import accuracy_gains
+from gscl_scale.evaluate.collapse import flaw_of_embeddings
+from gscl_scale.evaluate.gain import gain_warnings
 from gscl_scale.evaluate.graph_statistics import GraphStatistics
 from gscl_scale.evaluate.label_summary import (
     Part,
@@ -20,7 +20,7 @@ from gscl_scale.evaluate.label_summary import (
     protocol_of,
     task_titles,
 )
-from gscl_scale.evaluate.link_summary import link_sentences, link_warnings, missing_link_sentences
+from gscl_scale.evaluate.link_summary import link_sentences, missing_link_sentences
 from gscl_scale.evaluate.ranking_summary import measures_ranking_alone, ranking_sentence, ranking_warnings
 from gscl_scale.evaluate.schema import (
     NMI,
@@ -207,13 +207,12 @@ def warnings_of(metrics: Metrics) -> list[str]:
         shuffle_warnings(metrics.get("graph", {})),
         collapse_warnings(metrics),
         ranking_warnings(metrics),
-        link_warnings(metrics),
     ]
     if probe := metrics.get("probe"):
         best = {title: best_step(probe, name) for name, title in TITLES.items() if name in probe}
         late = late_warnings(best, probe["protocol"]["epochs"])
-        warnings = [gain_warnings(metrics), validation_warnings(probe["protocol"]), late, *warnings]
-    return list(chain(*warnings))
+        warnings = [validation_warnings(probe["protocol"]), late, *warnings]
+    return list(chain(gain_warnings(metrics), *warnings))
 
 
 def training_warnings(curve: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -266,21 +265,6 @@ def shuffle_warnings(graph: MeasuredGraph) -> Iterator[str]:
         )
 
 
-def gain_warnings(metrics: Metrics) -> Iterator[str]:
-    """Warn of a gain in accuracy that is none, or within two standard errors."""
-    for one in accuracy_gains(metrics):
-        if one.gain <= 0:
-            yield (
-                f"training brought no gain over the {TITLES[one.over]} ({100 * one.gain:+.2f} points of {one.figure}); "
-                "try other rings.hops, loss.temperature or train.learning_rate"
-            )
-        elif one.gain < 2 * one.error:
-            yield (
-                f"the gain over the {TITLES[one.over]} ({100 * one.gain:.2f} points) is less than two standard errors "
-                f"({100 * one.error:.2f} each)"
-            )
-
-
 def validation_warnings(protocol: ProbeProtocol) -> Iterator[str]:
     """Warn of few validation nodes, or of none."""
     least = protocol["least_val"]
@@ -317,10 +301,7 @@ def late_warnings(best: Mapping[str, float | None], steps: float) -> Iterator[st
 
 def collapse_warnings(metrics: Metrics) -> Iterator[str]:
     """Warn of vectors that have collapsed, or use few of their dimensions."""
-    spread = metrics.get("spread", {}).get("trained")
-    if not spread:
-        return
-    width, cure = metrics["width"]["trained"], metrics.get("cure")
-    if is_flat(spread, width):
-        flaw, smaller = flaw_of_spread(spread, width), "try a smaller model.width or a lower loss.temperature"
-        yield f"{flaw}; {cure or smaller}" if cure or not is_collapsed(spread) else flaw
+    flaw, collapsed = flaw_of_embeddings(metrics)
+    smaller = "" if collapsed else "try a smaller model.width or a lower loss.temperature"
+    if flaw:
+        yield "; ".join(filter(None, [flaw, metrics.get("cure", smaller)]))

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gscl_scale.evaluate.collapse import flaw_of_spread, is_collapsed, is_flat
-from gscl_scale.evaluate.gain import Gain, gains
-from gscl_scale.evaluate.link_summary import link_warnings
+from gscl_scale.evaluate.collapse import flaw_of_embeddings
+from gscl_scale.evaluate.gain import Gain, cure_of_chance, gain_warnings, gains
 from gscl_scale.evaluate.ranking_summary import measures_ranking_alone, ranking_warnings
 from gscl_scale.evaluate.schema import TITLES, Metrics
-from gscl_scale.evaluate.summary import collapse_warnings, gain_warnings, training_flaws
+from gscl_scale.evaluate.summary import collapse_warnings, training_flaws
 from gscl_scale.report.run_data import RunData
 
 _MIXED = 0.5  # homophily below which most neighbours are of another class
@@ -25,45 +24,47 @@ class Failure:
     """What failed, the numbers that show it with the cause as far as it is known, and what to do.
 
     covered   the warnings that it makes superfluous
+    certain   whether the figures show it; else they do not tell whether it is so
     """
 
     what: str
     cause: str
     cure: str
     covered: Sequence[str] = ()
+    certain: bool = True
 
 
 def failure_of(found: RunData) -> Failure | None:
-    """The failure of a run; None where the trained encoder is above what it began with."""
+    """The failure of a run; None where the trained encoder is clearly above what it began with."""
     metrics = found.metrics
-    spread = metrics.get("spread", {}).get("trained")
-    if spread and is_collapsed(spread):
-        what, _, signs = flaw_of_spread(spread, metrics["width"]["trained"]).partition(": ")
+    flaw, collapsed = flaw_of_embeddings(metrics)
+    if collapsed:
+        what, _, signs = flaw.partition(": ")
         cause, cure = _cure_in(metrics) or ("", _SMALLER)
         return Failure(what, "; ".join(filter(None, (signs, cause))), cure, list(collapse_warnings(metrics)))
-    none = [one for one in gains(metrics) if one.is_none]
-    if not none:
+    unclear = [one for one in gains(metrics) if not one.is_clear]
+    if not unclear:
         return None
-    cause, cure = _why(found, none)
-    covered = [*gain_warnings(metrics), *link_warnings(metrics)]
-    if measures_ranking_alone(metrics):
-        covered += ranking_warnings(metrics)
-    return Failure("training brought no gain", f"{_numbers_of(none)}; {cause}", cure, covered)
+    certain = any(one.is_none for one in unclear)
+    cause, cure = _why(found, unclear)
+    covered = [*gain_warnings(metrics), *(ranking_warnings(metrics) if measures_ranking_alone(metrics) else ())]
+    what = "training brought no gain" if certain else "it is not known whether training helped"
+    return Failure(what, f"{_numbers_of(unclear)}; {cause}", cure, covered, certain)
 
 
-def _numbers_of(none: Sequence[Gain]) -> str:
+def _numbers_of(unclear: Sequence[Gain]) -> str:
     """The gains, or losses, and their standard errors.
 
     >>> _numbers_of([Gain("untrained", "AUC", -0.09, 0.001), Gain("raw", "AUC", 0.001, 0.002)])
     'AUC is 9.00 ± 0.10 points below the untrained encoder and 0.10 ± 0.20 above input features'
     """
     first, *others = (
-        f"{100 * abs(one.gain):.2f} ± {100 * one.error:.2f}{' points' * (one is none[0])} "
+        f"{100 * abs(one.gain):.2f} ± {100 * one.error:.2f}{' points' * (one is unclear[0])} "
         f"{'below' if one.gain < 0 else 'above'} "
         f"{'the ' * (one.over == 'untrained')}{TITLES[one.over]}"
-        for one in none
+        for one in unclear
     )
-    return f"{none[0].figure} is {' and '.join([first, *others])}"
+    return f"{unclear[0].figure} is {' and '.join([first, *others])}"
 
 
 def _cure_in(metrics: Metrics) -> tuple[str, str] | None:
@@ -72,23 +73,19 @@ def _cure_in(metrics: Metrics) -> tuple[str, str] | None:
     return (cause, cure) if cure else None
 
 
-def _why(found: RunData, none: Sequence[Gain]) -> tuple[str, str]:
-    """The likeliest cause of a gain that is none, and its cure: what is wrong with the training goes first."""
-    metrics, width = found.metrics, found.metrics.get("width", {}).get("trained", 0)
-    spread = metrics.get("spread", {}).get("trained")
-    if spread and is_flat(spread, width):
+def _why(found: RunData, unclear: Sequence[Gain]) -> tuple[str, str]:
+    """The likeliest cause of a gain that is none or unclear, and its cure: a flaw of the training goes first."""
+    metrics = found.metrics
+    if flat := flaw_of_embeddings(metrics)[0]:
         cause, cure = _cure_in(metrics) or ("", _SMALLER)
-        return "; ".join(filter(None, (flaw_of_spread(spread, width), cause))), cure
+        return "; ".join(filter(None, (flat, cause))), cure
     if flaw := next(training_flaws(found.curve), None):
         return flaw
     if measures_ranking_alone(metrics):
         return "no labels and no held-out edges say how useful the embeddings are", _HELD_OUT
-    if all(one.gain > 0 for one in none):
-        return (
-            "a gain within its standard error may be chance",
-            "measure it over several runs: use a new run folder (--run) and add --set train.repeats=5",
-        )
-    if all(one.over == "raw" for one in none):
+    if not any(one.is_none for one in unclear):
+        return "a gain within its standard error may be chance", cure_of_chance(metrics)
+    if all(one.over == "raw" for one in unclear):
         consistency = found.statistics.get("consistency")
         return _why_not_above_raw(consistency["mean"][0] if consistency else None)
     return _why_not_above_untrained(metrics)

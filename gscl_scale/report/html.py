@@ -62,7 +62,7 @@ def _anchor(name: str) -> str:
     return f"part-{name.lower().replace(' ', '-')}"
 
 
-def page_head(over: str, title: str, lead: str, *below: str, bad: bool = False) -> Html:
+def page_head(over: str, title: str, lead: str, *below: str, kind: str = "head") -> Html:
     """The first thing on a page: its title, and the result in a sentence."""
     return element(
         "header",
@@ -70,7 +70,7 @@ def page_head(over: str, title: str, lead: str, *below: str, bad: bool = False) 
         element("p", over, class_="over") if over else "",
         element("p", lead, class_="lead"),
         *below,
-        class_="bad" if bad else "head",
+        class_=kind,
     )
 
 

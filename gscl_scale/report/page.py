@@ -57,7 +57,7 @@ def write_report(path: Path, found: RunData, mark: str = "") -> None:
         html(element("strong", sentence(failure.what)), " ", lead) if failure else lead,
         _reason(failure) if failure else "",
         care_link(warnings),
-        bad=failure is not None,
+        kind="head" if failure is None else "bad" if failure.certain else "bad unsure",
     )
     write_text(path, whole_page(found.name, head, sections, asset("map.js") if drawn else "") + mark)
 

@@ -38,7 +38,8 @@ def warn_of_collapse(figure: Figure, config: Config, graph: Graph, inputs: Input
             looked.append(True)
             found, wide = spread(vectors, config.evaluate.seed), vectors.shape[1]
             if cure := cure_of(found, wide, config, graph, lambda: _untrained(config, graph, inputs)):
-                console.say(f"Warning: at the first validation {flaw_of_spread(found, wide)}; {cure}")
+                flaw = flaw_of_spread(found, wide, graph.num_nodes)
+                console.say(f"Warning: at the first validation {flaw}; {cure}")
                 console.event("train", "collapsed", **found, cure=cure)
         return figure(vectors)
 
@@ -51,10 +52,10 @@ def cure_of(found: Spread, wide: int, config: Config, graph: Graph, untrained: C
     If the encoder's vectors have collapsed with its initial weights, its features or its layers are the cause,
     otherwise the training is. Of vectors that use few of their dimensions only the former is known.
     """
-    if not is_flat(found, wide):
+    if not is_flat(found, wide, graph.num_nodes):
         return ""
     before = untrained()
-    if before is None or is_flat(before, wide):
+    if before is None or is_flat(before, wide, graph.num_nodes):
         cure = _cure_of_features(config, graph)
         if not cure and before and config.model.layers > 1:
             cure = _advice(f"{config.model.layers} layers flatten features that differ", "model.layers=1")
@@ -62,7 +63,7 @@ def cure_of(found: Spread, wide: int, config: Config, graph: Graph, untrained: C
             return cure
     rate = config.train.learning_rate / _SLOWER
     slower = _advice("it is the training that flattens the vectors", f"train.learning_rate={rate:g}")
-    return slower if is_collapsed(found) else ""
+    return slower if is_collapsed(found, graph.num_nodes) else ""
 
 
 def _cure_of_features(config: Config, graph: Graph) -> str:
@@ -72,7 +73,7 @@ def _cure_of_features(config: Config, graph: Graph) -> str:
         columns = f"{graph.num_features} column{'s' * (graph.num_features > 1)}"
         return _advice(f"the features of a node are {columns} that tell few nodes apart", "graph.structure=always")
     rows = MappedFeatures.of(graph, config.model).rows(_sample(graph))
-    if not is_flat(spread(rows, config.evaluate.seed), width(rows)):
+    if not is_flat(spread(rows, config.evaluate.seed), width(rows), graph.num_nodes):
         return ""
     reason = "the encoder reads features that hardly differ between nodes"
     if config.model.feature_scaling == "none":

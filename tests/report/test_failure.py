@@ -68,7 +68,7 @@ def test_a_gain_within_its_standard_error_is_none_and_one_above_it_is_one() -> N
         ),
         (
             run_of(0.6905),
-            "no gain",
+            "it is not known whether training helped",
             "0.05 ± 0.09 points above the untrained encoder; a gain within its",
             "--set train.repeats=5",
         ),
@@ -94,6 +94,7 @@ def test_a_failure_has_its_likeliest_cause_and_a_cure(run: RunData, words: str, 
     assert words in failure.what
     assert cause in failure.cause
     assert cure in failure.cure
+    assert failure.certain == ("not known" not in words)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +124,10 @@ def test_without_labels_held_out_edges_count_and_without_these_the_ranking() -> 
         assert ("evaluate.held_out_edges=0.1" in failure.cure) == (words == "ranking accuracy")
     assert failure_of(without_labels(**linked(0.9, 0.8))) is None
     assert failure_of(without_labels(**ranked(0.95, 0.8))) is None
+    unclear = failure_of(without_labels(**linked(0.81, 0.8)))
+    assert unclear
+    assert not unclear.certain
+    assert "--set evaluate.held_out_edges=0.3" in unclear.cure
     assert gains(without_labels(**linked(0.7, 0.8, auc_se=0.3)).metrics)[0].error == pytest.approx(0.3 * 2**0.5)
 
 
@@ -151,6 +156,9 @@ def test_the_head_of_the_page_of_a_failed_run_has_it_and_the_box_below_does_not_
     for words in ("Cause", "Cure", "Training brought no gain. The embeddings reach 60.00 %"):
         assert words in page.text
     assert text.lower().count("brought no gain") == 1
+    unclear = {**metrics()["probe"], "trained": figures(0.7, 0.6905)}
+    _, page = render(tmp_path / "report.html", metrics={**metrics(), "probe": unclear})
+    assert page.all("header") == [{"class": "bad unsure"}]
     _, page = render(tmp_path / "report.html")
     assert page.all("header") == [{"class": "head"}]
     assert "Cure" not in page.text

@@ -70,7 +70,7 @@ def level(mean: float, pairs: int = 100) -> dict[str, Any]:
 def metrics() -> dict[str, Any]:
     nodes = {"nodes": 100, "labelled": 100, "sampled": False, "seed": 0}
     return {
-        "graph": {"name": "toy", "nodes": 100, "fingerprint": "abc"},
+        "graph": {"name": "toy", "nodes": 1000, "fingerprint": "abc"},
         "width": {"trained": 16},
         "missing": {},
         "probe": {

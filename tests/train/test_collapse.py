@@ -9,7 +9,7 @@ import pytest
 
 from gscl_scale.config.config import Config
 from gscl_scale.errors import DivergedError
-from gscl_scale.evaluate.collapse import is_flat
+from gscl_scale.evaluate.collapse import flaw_of_spread, is_flat
 from gscl_scale.evaluate.schema import read_metrics
 from gscl_scale.evaluate.summary import warnings_of
 from gscl_scale.io.json import read_json_lines
@@ -69,7 +69,7 @@ def told(config, folder, capsys):
 )
 def test_the_cure_that_is_named_at_the_first_validation_cures(customers, capsys, table, changed, cure, reason):
     metrics, lines, events = told(settings(customers, table, *changed), customers / "flat", capsys)
-    assert is_flat(metrics["spread"]["trained"], WIDTH)
+    assert is_flat(metrics["spread"]["trained"], WIDTH, metrics["graph"]["nodes"])
     assert events == ["collapsed", "validation", "validation"]
     (line,) = lines
     named = re.search(r": use a new run folder \(--run\) and add --set (\S+)$", line)
@@ -78,9 +78,26 @@ def test_the_cure_that_is_named_at_the_first_validation_cures(customers, capsys,
     assert any(warning.endswith(metrics["cure"]) for warning in warnings_of(metrics))
 
     metrics, lines, events = told(settings(customers, table, *changed, named[1]), customers / "cured", capsys)
-    assert not is_flat(metrics["spread"]["trained"], WIDTH)
+    assert not is_flat(metrics["spread"]["trained"], WIDTH, metrics["graph"]["nodes"])
     assert (lines, events) == ([], ["validation", "validation"])
     assert "cure" not in metrics
+
+
+@pytest.mark.parametrize(
+    ("cosine", "rank", "nodes", "flaw"),
+    [
+        (0.5, 17.8, 1000, "use few of their 386 dimensions"),
+        (0.5, 17.8, 30, ""),  # the rank cannot exceed 30
+        (0.67, 1.9, 3, ""),
+        (-0.33, 1.0, 3, ""),  # two alike and one opposite
+        (0.99, 1.1, 3, "have collapsed"),
+        (0.5, 1.4, 1000, "have collapsed"),
+    ],
+)
+def test_vectors_are_flat_by_the_dimensions_that_so_many_nodes_can_have(cosine, rank, nodes, flaw):
+    found = flaw_of_spread({"mean_cosine": cosine, "effective_rank": rank}, 386, nodes)
+    assert flaw in found
+    assert bool(flaw) == bool(found)
 
 
 FLAT, ROUND = ({"mean_cosine": cosine, "effective_rank": rank} for cosine, rank in ((0.999, 1.1), (0.1, 30.0)))
