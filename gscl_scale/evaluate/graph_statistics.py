@@ -36,9 +36,10 @@ class Degrees(TypedDict):
 
 
 class Components(TypedDict):
-    """Connected components: their number, and the nodes of the largest."""
+    """Connected components: their number, that of those with two or more nodes, and the nodes of the largest."""
 
     count: Count
+    joined: NotRequired[Count]  # younger than some runs
     largest: Count
 
 
@@ -228,7 +229,7 @@ def _degrees(degrees: npt.NDArray[np.int64]) -> Degrees:
 
 def _components(graph: Graph) -> Components:
     sizes = component_sizes(graph.indptr, graph.indices)
-    return {"count": int(sizes.size), "largest": int(sizes[0])}
+    return {"count": int(sizes.size), "joined": int((sizes > 1).sum()), "largest": int(sizes[0])}
 
 
 def _homophily(graph: Graph) -> float | None:

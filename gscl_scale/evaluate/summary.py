@@ -241,9 +241,9 @@ def training_flaws(curve: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, st
 def graph_warnings(statistics: GraphStatistics) -> Iterator[str]:
     """Warnings about a graph."""
     components, nodes, isolated = statistics.get("components"), statistics["nodes"], statistics["isolated"]
-    if components and components["count"] > 1:
+    if components and (joined := components.get("joined", components["count"])) > 1:
         yield (
-            f"the graph has {components['count']:,} connected components (the largest holds "
+            f"the graph has {joined:,} connected components of two or more nodes (the largest holds "
             f"{100 * components['largest'] / nodes:.1f} % of the nodes); nodes of different components are always "
             "treated as far apart"
         )

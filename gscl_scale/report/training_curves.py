@@ -7,7 +7,7 @@ from gscl_scale.evaluate.label_summary import figure_name, protocol_of
 from gscl_scale.report.html import Html, figures, notes, seconds, section, small
 from gscl_scale.report.plots import lines_svg
 from gscl_scale.report.run_data import RunData
-from gscl_scale.text import format_bytes
+from gscl_scale.text import counted, format_bytes
 
 Steps = Sequence[Mapping[str, Any]]
 Points = list[tuple[float, float | None]]
@@ -33,7 +33,11 @@ def training(found: RunData) -> Html:
         (loss, "Loss", "per training step."),
         (lines_svg(_rings(steps), "rings", "step", "loss of a ring"), "Loss of each ring", "against what is farther."),
         (gate, "Gate", "share of the terms that are ranked well enough, and so no longer pull."),
-        (lines_svg({"anchors": _rates(steps)}, "rate", "step", "anchors per second", True), "Speed", "of each step."),
+        (
+            lines_svg({"anchors": _rates(steps)}, "rate", "step", "anchors per second", True),
+            "Speed",
+            "of each step after the first.",
+        ),
         (lines_svg({name: validated}, "validation", "epoch", name), "Validation", words),
     )
     absent = "" if loss else small("No training step with a finite loss is in the log.")
@@ -46,11 +50,20 @@ def step_curve(steps: Steps, key: str) -> Points:
 
 
 def speed(steps: Steps) -> tuple[float, float | None]:
-    """Seconds of all steps that were timed, and anchors per second."""
+    """Seconds of all steps that were timed, and anchors per second of the steps after the first."""
+    later = _later(steps)
+    anchors = sum(one.get("anchors") or 0 for one in later)
+    return _seconds_of(steps), anchors / _seconds_of(later) if anchors else None
+
+
+def _later(steps: Steps) -> Steps:
+    """The steps that were timed, without the first, which waits for everything to be opened; else that one."""
     timed = [one for one in steps if one.get("step_s")]
-    took = sum(one["step_s"] for one in timed)
-    anchors = sum(one.get("anchors") or 0 for one in timed)
-    return took, anchors / took if anchors else None
+    return timed[1:] or timed
+
+
+def _seconds_of(steps: Steps) -> float:
+    return float(sum(one.get("step_s") or 0 for one in steps))
 
 
 def _rings(steps: Steps) -> dict[str, Points]:
@@ -64,9 +77,7 @@ def _rings(steps: Steps) -> dict[str, Points]:
 
 
 def _rates(steps: Steps) -> Points:
-    """Without the first step, which waits for everything to be opened."""
-    timed = [one for one in steps if one.get("anchors") and one.get("step_s")]
-    return [(one["step"], one["anchors"] / one["step_s"]) for one in timed[1:] or timed]
+    return [(one["step"], one["anchors"] / one["step_s"]) for one in _later(steps) if one.get("anchors")]
 
 
 def _sentences(found: RunData, gated: bool) -> list[str]:
@@ -74,10 +85,12 @@ def _sentences(found: RunData, gated: bool) -> list[str]:
     took, rate = speed(steps)
     if not took:
         return []
-    words = f"{len(steps):,} steps in {seconds(took)}"
+    words = f"{counted(len(steps), 'step', 'steps')} in {seconds(took)}"
     if rate is not None:
-        waited = sum(one.get("data_wait_s") or 0 for one in steps if one.get("step_s"))
-        words += f", {rate:,.0f} anchors per second, {100 * waited / took:.0f} % of the time waiting for data"
+        later = _later(steps)
+        waited = sum(one.get("data_wait_s") or 0 for one in later) / _seconds_of(later)
+        after = "; after the first step" if len(steps) > 1 else ""
+        words += f"{after}, {rate:,.0f} anchors per second, {100 * waited:.0f} % of the time waiting for data"
     sentences = [words]
     if not gated and any(one.get("per_level") for one in steps):
         sentences.append("the gate has stopped no term")

@@ -56,6 +56,7 @@ def test_rings_and_consistency_are_those_of_all_shortest_paths(
 def test_a_small_graph_gives_the_numbers_worked_out_by_hand(make_graph: Callable[..., Graph]) -> None:
     stats = statistics(make_graph(6, PATH, labels=np.array(LABELLED)))
     assert (stats["nodes"], stats["edges"], stats["entries"], stats["isolated"]) == (6, 4, 8, 1)
+    assert stats["components"] == {"count": 2, "joined": 1, "largest": 5}
     assert stats["degree"] == {"min": 0, "mean": 8 / 6, "median": 1.5, "max": 2}
     assert stats["homophily"] == pytest.approx((0 + 0 + 1 / 2 + 1 / 2 + 0 + 0) / 6)
     assert stats["lc"][1] == pytest.approx((1 + 0 + 1 / 2 + 0 + 0 + 0) / 6)

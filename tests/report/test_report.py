@@ -12,6 +12,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 from gscl_scale.config.config import Config
+from gscl_scale.evaluate.summary import graph_warnings
 from gscl_scale.report.page import write_report
 from gscl_scale.report.plots import as_svg, plot_consistency
 from gscl_scale.report.run_data import RunData
@@ -217,7 +218,7 @@ def test_warnings_are_in_plain_words_with_the_number_that_led_to_them(tmp_path: 
     poor["rings"] |= {"ranking": {"accuracy": 0.71, "by_hop": [0.71]}}
     poor["rings"] |= {"ranking_untrained": {"accuracy": 0.72, "by_hop": [0.72]}}
     collapsed = {**poor, "spread": {"trained": {"mean_cosine": 0.999, "effective_rank": 1.0}}}
-    split = {**statistics(), "isolated": 3, "components": {"count": 7, "largest": 60}}
+    split = {**statistics(), "isolated": 3, "components": {"count": 7, "joined": 4, "largest": 60}}
     rising = [{"step": step, "loss": 1 + step / 100, "gated": 0.99} for step in range(50)]
     _, page = render(tmp_path / "report.html", metrics=poor, statistics=split, curve=rising)
     for words in (
@@ -231,23 +232,31 @@ def test_warnings_are_in_plain_words_with_the_number_that_led_to_them(tmp_path: 
         "use few of their 512 dimensions (effective rank 9.5)",
         "The loss did not fall: 1.020 in the first steps, 1.470 in the last ones",
         "The gate stops 99 % of all terms",
-        "The graph has 7 connected components (the largest holds 60.0 % of the nodes)",
+        "The graph has 4 connected components of two or more nodes (the largest holds 60.0 % of the nodes)",
         "3 nodes (3.0 %) have no neighbours: nothing of the graph is in their embeddings",
     ):
         assert words in page.text
     assert "have collapsed" in render(tmp_path / "report.html", metrics=collapsed)[1].text
+    alone = {**split, "components": {"count": 4, "joined": 1, "largest": 97}}
+    told = list(graph_warnings(alone))
+    assert len(told) == 1
+    assert told[0].startswith("3 nodes (3.0 %) have no neighbours")
 
 
 def test_the_course_of_the_training_is_drawn_as_far_as_it_is_logged(tmp_path: Path) -> None:
     logged = {"per_level": [2.0, 1.0], "gated": 0.25, "anchors": 100, "step_s": 0.5, "data_wait_s": 0.1}
-    curve = [{"step": step, "loss": 3 - step / 100, **logged} for step in range(100)]
+    first = {**logged, "step": 0, "loss": 3, "step_s": 40.5, "data_wait_s": 40.0}
+    curve = [first, *({"step": step, "loss": 3 - step / 100, **logged} for step in range(1, 100))]
     events = [
         {"time": "2026-01-01T00:00:00+00:00", "stage": "train", "event": "started", "device": "cpu", "processes": 1},
         {"time": "2026-01-01T00:00:30+00:00", "stage": "train", "event": "validation", "epoch": 1, "accuracy": 0.5},
         {"time": "2026-01-01T00:01:15+00:00", "stage": "train", "event": "done"},
     ]
     _, page = render(tmp_path / "report.html", curve=curve, events=events)
-    assert "100 steps in 50 s, 200 anchors per second, 20 % of the time waiting for data." in page.text
+    assert (
+        "100 steps in 90 s; after the first step, 200 anchors per second, 20 % of the time waiting for data."
+        in page.text
+    )
     assert "75 s" in page.text
     for words in ("loss from 3 to 2.01", "ring 1 from 2 to 2; ring 2 from 1", "gated from 0.25", "accuracy from 0.5"):
         assert words in page.pictures()
