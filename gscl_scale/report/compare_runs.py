@@ -12,7 +12,14 @@ from gscl_scale.evaluate.schema import METHODS, TITLES
 from gscl_scale.evaluate.search import most_queries, nearest_nodes
 from gscl_scale.evaluate.summary import decimal, measured, percent, protocol_sentences, tasks, warnings_of
 from gscl_scale.io.atomic import write_text
-from gscl_scale.report.agreement import PARTS, Runs, differences_in_measuring, differing_parts, why_not_comparable
+from gscl_scale.report.agreement import (
+    PARTS,
+    Runs,
+    cure_of_tuning,
+    differences_in_measuring,
+    differing_parts,
+    why_not_comparable,
+)
 from gscl_scale.report.html import (
     CARE,
     Html,
@@ -75,7 +82,7 @@ def neighbour_overlap(vectors: list[npt.NDArray[np.float32]]) -> npt.NDArray[np.
 
 def _headline(runs: Runs) -> Html:
     if reason := why_not_comparable(runs):
-        return html(f"These runs cannot be ranked, because {reason}.")
+        return html(" ".join(filter(None, [f"These runs cannot be ranked, because {reason}.", cure_of_tuning(runs)])))
     known, what = _accuracies(runs), f"test {_figure(runs)}"
     if not known:
         known, what = _link_aucs(runs), "AUC of held-out edges against nodes drawn by degree"
@@ -104,7 +111,10 @@ def _warnings(runs: Runs) -> list[str]:
     if reason := why_not_comparable(runs):
         return [f"the figures of these runs cannot be set against each other, because {reason}", *warnings]
     if keys := differences_in_measuring(runs):
-        return [f"the same nodes were measured, but not with the same probe: {', '.join(keys)} differ", *warnings]
+        return [
+            f"the same nodes were measured, but not with the same probe: {', '.join(keys).replace('_', ' ')} differ",
+            *warnings,
+        ]
     return warnings
 
 

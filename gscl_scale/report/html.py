@@ -178,7 +178,15 @@ def with_std(mean: float | None, std: float | None) -> Html:
 
 
 def plain(value: object) -> str:
-    """A setting as text."""
+    """A setting as text.
+
+    >>> plain(0.0012987012975410037), plain([{"seed": 0, "learnt": None}]), plain([1, 2])
+    ('0.0012987', 'seed: 0; learnt: none', '1, 2')
+    """
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {plain(one)}" for key, one in value.items())
+    if isinstance(value, float):
+        return f"{value:.6g}"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):

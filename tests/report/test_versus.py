@@ -47,13 +47,34 @@ def test_runs_of_other_graphs_or_protocols_are_not_ranked(tmp_path: Path) -> Non
     other_graph = run_of(metrics={"graph": {"name": "toy", "nodes": 100, "fingerprint": "xyz"}})
     probe = metrics()["probe"]
     other_seed = run_of(metrics={"probe": {**probe, "protocol": {**probe["protocol"], "seed": 9}}})
+    less: Any = {"num_splits": 2, "counts": {"train": 1000, "val": 1000, "test": 7}}
+    fewer = run_of(metrics={"probe": {**probe, "protocol": {**probe["protocol"], **less}}})
     for other, words in (
         (other_graph, "they differ in nodes, labels, splits"),
-        (other_seed, "they differ in splits (seed)"),
+        (other_seed, "they differ in splits: 0 and 9 as seed."),
+        (
+            fewer,
+            "they differ in splits: 1,000 / 1,000 / 8,000 and 1,000 / 1,000 / 7 train / validation / test nodes, 5 and 2 splits.",
+        ),
     ):
         page = compare(tmp_path / "c.html", {"first": run_of(), "second": other})
         assert "These runs cannot be ranked" in page.text
         assert words in page.text
+        assert "tuned_on" not in page.text
+
+
+def test_a_run_with_settings_of_a_search_comes_with_the_command_that_makes_others_comparable(tmp_path: Path) -> None:
+    probe = metrics()["probe"]
+    less = {"probe": {**probe, "protocol": {**probe["protocol"], "counts": {"train": 1000, "val": 1000, "test": 7}}}}
+    config = {"evaluate": {"tuned_on": [{"seed": 3}]}, "train": {"learning_rate": 0.0012987012975410037}}
+    page = compare(tmp_path / "c.html", {"runs/old one": run_of(), "best": run_of(metrics=less, config=config)})
+    command = "gscl-scale evaluate --run 'runs/old one' --set 'evaluate.tuned_on=[{seed: 3}]'; then write this page"
+    assert command in page.text
+    assert "gscl-scale evaluate --run best" not in page.text
+    for words in ("0.0012987", "seed: 3; learnt: none"):
+        assert words in page.text
+    assert "{'" not in page.text
+    assert "0.00129870" not in page.text
 
 
 def test_runs_without_labels_and_hostile_names_are_compared(tmp_path: Path) -> None:
