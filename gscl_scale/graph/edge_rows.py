@@ -79,6 +79,11 @@ def _notes_on_edges(counts: CsrCounts, indptr: npt.NDArray[np.int64], undirected
         added = ": their weights are added" if weighted else ""
         notes.append(f"{counted(repeats // sides, 'repeated edge', 'repeated edges')} merged{both}{added}")
     if isolated := int((indptr[1:] == indptr[:-1]).sum()) if undirected else 0:
-        alone = counted(isolated, "node has", "nodes have")
-        notes.append(f"{alone} no neighbours: their rings are empty, and others sample them only as far nodes")
+        notes.append(
+            counted(
+                isolated,
+                "node has no neighbours: its rings are empty, and others sample it only as a far node",
+                "nodes have no neighbours: their rings are empty, and others sample them only as far nodes",
+            )
+        )
     return notes

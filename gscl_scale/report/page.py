@@ -27,6 +27,7 @@ from gscl_scale.report.results import accuracy, by_fraction, headline, neighbour
 from gscl_scale.report.run_data import RunData
 from gscl_scale.report.training_curves import training
 from gscl_scale.report.versions_section import versions
+from gscl_scale.text import counted
 
 
 def write_report(path: Path, found: RunData, mark: str = "") -> None:
@@ -69,6 +70,6 @@ def _reason(failure: Failure) -> Html:
 def _facts(found: RunData) -> str:
     """The size of what was embedded, and of the embeddings."""
     statistics, width = found.statistics, found.metrics.get("width", {}).get("trained")
-    parts = [f"{statistics['nodes']:,} nodes", f"{statistics['edges']:,} edges"]
-    parts += [f"embeddings of {width:,} columns"] if width else []
+    parts = [counted(statistics["nodes"], "node", "nodes"), counted(statistics["edges"], "edge", "edges")]
+    parts += [f"embeddings of {counted(width, 'column', 'columns')}"] if width else []
     return " · ".join(parts)

@@ -19,6 +19,7 @@ from gscl_scale.run.inputs import Inputs, changed_inputs, input_state, with_chec
 from gscl_scale.run.record import delete_claimed, read_record
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.runner import Runner, start_runner
+from gscl_scale.text import counted
 
 
 def ingest(
@@ -59,10 +60,11 @@ def ingest(
     done = {"inputs": with_checksums(inputs), "graph_fingerprint": graph.fingerprint}
     write_json(run.folder / "run.json", {**record, **done})
     edges = graph.indices.size // 2 if graph.undirected else graph.indices.size
-    labels = f"{len(graph.classes)} {'classes' if graph.label_sets is None else 'labels'}"
+    one = f"{'un' * graph.undirected}directed edge"
+    labels = counted(len(graph.classes), *(("class", "classes") if graph.label_sets is None else ("label", "labels")))
     console.say(
-        f"graph {graph.name}: {graph.num_nodes:,} nodes, {edges:,} {'un' * graph.undirected}directed edges, "
-        f"{graph.num_features:,} features, {labels if graph.classes else 'no labels'}"
+        f"graph {graph.name}: {counted(graph.num_nodes, 'node', 'nodes')}, {counted(edges, one, f'{one}s')}, "
+        f"{counted(graph.num_features, 'feature', 'features')}, {labels if graph.classes else 'no labels'}"
     )
     for line in column_lines(graph.manifest.get("columns", [])):
         console.say(line)

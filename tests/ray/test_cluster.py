@@ -312,7 +312,7 @@ def test_a_killed_driver_leaves_no_tasks_on_the_cluster(two, tmp_path, blow):
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"task_cpus": 64}, r"runtime\.task_cpus: a task asks for 64 cores, but no machine .* more than 1 cores"),
+        ({"task_cpus": 64}, r"runtime\.task_cpus: a task asks for 64 cores, but no machine .* more than 1 core"),
         ({"task_memory_gb": 9999}, r"runtime\.task_memory_gb: a task asks for 9999 GB, but no machine"),
         ({"task_resources": {"tape": 1}}, r"runtime\.task_resources\.tape: a task asks for 1 of tape, but no machine"),
     ],

@@ -60,7 +60,7 @@ def test_a_search_ends_with_a_leaderboard_and_a_config_file_and_ray_says_nothing
     ended = tune(config, space_file(tmp_path), run, 3, None, Console()).ended()
     told = capfd.readouterr()
     assert told.out == ""
-    assert "tune: 3 trials to go, 2 at once with 1 cores each" in told.err
+    assert "tune: 3 trials to go, 2 at once with 1 core each" in told.err
     assert len([line for line in told.err.splitlines() if line.startswith("trial ")]) == 3
     assert not [line for line in told.err.splitlines() if "ray" in line.lower()]
 

@@ -181,6 +181,11 @@ def test_headers_have_scopes_and_pictures_have_words(tmp_path: Path) -> None:
     assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in page.all("svg"))
 
 
+def test_one_of_a_kind_is_in_the_singular(tmp_path: Path) -> None:
+    _, page = render(tmp_path / "report.html", statistics={**statistics(), "nodes": 1, "edges": 1})
+    assert "1 node · 1 edge · embeddings of 16 columns" in page.text
+
+
 def test_names_from_outside_are_escaped(tmp_path: Path) -> None:
     config = {"graph": {"source": "digits", "name": HOSTILE, HOSTILE: [HOSTILE]}, HOSTILE: 3}
     missing = {**metrics(), "missing": {"rings": HOSTILE}}

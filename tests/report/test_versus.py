@@ -54,7 +54,8 @@ def test_runs_of_other_graphs_or_protocols_are_not_ranked(tmp_path: Path) -> Non
         (other_seed, "they differ in splits: 0 and 9 as seed."),
         (
             fewer,
-            "they differ in splits: 1,000 / 1,000 / 8,000 and 1,000 / 1,000 / 7 train / validation / test nodes, 5 and 2 splits.",
+            "they differ in splits: 1,000 / 1,000 / 8,000 and 1,000 / 1,000 / 7 train / validation / test nodes, "
+            "5 and 2 splits.",
         ),
     ):
         page = compare(tmp_path / "c.html", {"first": run_of(), "second": other})

@@ -33,7 +33,7 @@ def test_processes_wait_for_machines_with_gpus_and_are_told_once(there, capsys):
     await_room(TrainingSettings(workers=(3, 3), gpus=1), never, Console())
     told = capsys.readouterr().err.splitlines()
     assert told == [
-        "runtime.train_workers: 3 processes with 1 cores, 1 GPU each are asked for, but the machines of the Ray "
+        "runtime.train_workers: 3 processes with 1 core, 1 GPU each are asked for, but the machines of the Ray "
         "cluster have room for 2; waiting up to 30 minutes for machines (runtime.wait_minutes)"
     ]
 

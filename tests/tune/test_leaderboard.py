@@ -45,6 +45,7 @@ def test_finished_trials_come_first_by_accuracy_then_stopped_ones_by_how_far_the
     assert best_of(TRIALS) == TRIALS[1]
     assert best_of(TRIALS[2:]) is None
     assert counts(TRIALS[:5]) == "5 trials: 2 finished, 2 stopped early, 1 failed"
+    assert counts(TRIALS[:1]).startswith("1 trial: ")
 
 
 def test_rows_show_only_settings_that_differ_and_the_reason_of_failures():

@@ -73,7 +73,11 @@ def refuse_impossible(need: Mapping[str, float], machines: Sequence[Machine], ke
 
 
 def resources_text(need: Mapping[str, float]) -> str:
-    """The resources of a task as a reader wants them."""
-    units = {"CPU": (1, " cores"), "GPU": (1, " GPU"), "memory": (1e9, " GB")}
+    """The resources of a task as a reader wants them.
+
+    >>> resources_text({"CPU": 1, "memory": 2e9}), resources_text({"CPU": 4})
+    ('1 core, 2 GB', '4 cores')
+    """
+    units = {"CPU": (1, " core" if need.get("CPU") == 1 else " cores"), "GPU": (1, " GPU"), "memory": (1e9, " GB")}
     amounts = ((value, *units.get(name, (1, f" of {name}"))) for name, value in need.items())
     return ", ".join(f"{value / size:g}{unit}" for value, size, unit in amounts)

@@ -15,7 +15,7 @@ from gscl_scale.io.atomic import write_text
 from gscl_scale.io.json import write_json
 from gscl_scale.studies.tune.records import Book, Trial, ranked
 from gscl_scale.studies.tune.space import Settings, Space, with_settings
-from gscl_scale.text import table
+from gscl_scale.text import counted, table
 from gscl_scale.version import __version__
 
 TOP = 10
@@ -81,7 +81,7 @@ def counts(trials: Sequence[Trial]) -> str:
     """How many trials have ended how."""
     number = Counter(trial.ended for trial in trials)
     words = f"{number['finished']} finished, {number['stopped']} stopped early, {number['failed']} failed"
-    return f"{len(trials)} trials: {words}"
+    return f"{counted(len(trials), 'trial', 'trials')}: {words}"
 
 
 def best_of(trials: Sequence[Trial]) -> Trial | None:

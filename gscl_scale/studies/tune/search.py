@@ -27,6 +27,7 @@ from gscl_scale.studies.tune.recorder import Recorder, Stop
 from gscl_scale.studies.tune.records import Book, Result, Suggestion, trial_run
 from gscl_scale.studies.tune.space import Space, with_settings
 from gscl_scale.studies.tune.trial import run_trial, trial_config
+from gscl_scale.text import counted
 
 _LOOK_S = 0.5
 _QUIET = {"RAY_AIR_NEW_OUTPUT": "0", "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1", "TUNE_PRINT_ALL_TRIAL_ERRORS": "0"}
@@ -57,7 +58,8 @@ def search_on_ray(search: Search, book: Book, console: Console) -> None:
         _refuse_impossible(need, machines)
         check_shared(book.folder, machines)
         missing, at_once = search.trials - known, task_capacity(need, machines)
-        console.say(f"tune: {missing} trials to go, {min(missing, at_once)} at once with {resources_text(need)} each")
+        to_go = counted(missing, "trial", "trials")
+        console.say(f"tune: {to_go} to go, {min(missing, at_once)} at once with {resources_text(need)} each")
         with console.progress("tune", search.trials, "trials", known) as advance, _quiet_ray():
             done = threading.Event()
             recorder = Recorder(search.config, search.space, book, console, advance, done)

@@ -15,6 +15,7 @@ from gscl_scale.studies.tune.leaderboard import best_of, measure_of, write_leade
 from gscl_scale.studies.tune.records import Book, claim_search, stored_space
 from gscl_scale.studies.tune.space import Space, points_of, read_space, space_of, untried
 from gscl_scale.studies.tune.trial import base_config
+from gscl_scale.text import counted
 
 
 def tune(
@@ -48,7 +49,8 @@ def tune(
         begun = [trial.settings for trial in book.all()]
         most = len(begun) + len(untried(space, begun))
         if most < trials:
-            console.say(f"tune: the space has only {most} combinations, so {most} trials run instead of {trials}")
+            only = counted(most, "combination", "combinations")
+            console.say(f"tune: the space has only {only}, so {most} of {trials} trials run")
             trials = most
     search_on_ray(Search(base, space, trials, minutes), book, console)
     ended = book.ended()
