@@ -55,7 +55,7 @@ def bench_changes(bench: Changes) -> str:
     rows: list[Update] = []
     rings = bench.config.rings
     with bench.scratch() as folder:
-        graph = config_graph(bench.config, folder)
+        graph = config_graph(bench, bench.config, folder)
         for share in bench.shares:
             changed = folder / f"changed-{share:g}"
             number = bench.alone(_change, folder / "graph", changed, share)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gscl_scale.bench.harness import Bench
 from gscl_scale.bench.options import Embed, Scale
 from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import SyntheticGraph
@@ -39,9 +40,12 @@ def draw(edges: int, folder: Path, num_features: int) -> None:
     write_graph(read(config), config, folder)
 
 
-def config_graph(config: Config, scratch: Path) -> Graph:
+def config_graph(bench: Bench, config: Config, scratch: Path) -> Graph:
     """Ingest the graph of a config into a folder `graph`."""
-    return write_graph(read(config.graph), config.graph, scratch / "graph")
+    bench.say(f"reading the graph (source {config.graph.source})")
+    graph = write_graph(read(config.graph), config.graph, scratch / "graph")
+    bench.say(f"graph {graph.name}: {graph.num_nodes:,} nodes, {num_edges(graph):,} edges")
+    return graph
 
 
 def describe(graph: Graph, *more: str) -> str:

@@ -17,7 +17,7 @@ from gscl_scale.io.atomic import write_text
 from gscl_scale.io.json import read_json_lines, write_json
 from gscl_scale.machine import processor_name, usable_cores
 from gscl_scale.runtime.console import Console
-from gscl_scale.text import table
+from gscl_scale.text import counted, table
 from gscl_scale.version import __version__
 
 Row = TypeVar("Row")
@@ -118,10 +118,11 @@ class Bench:
     ) -> dict[Key, list[Result]]:  # fmt: skip
         """Measure all ways once, then all once again: what slows the machine for a while slows them all."""
         measured: dict[Key, list[Result]] = {key: [] for key in ways}
-        for turn in range(self.turns):
-            for key, measure in ways.items():
-                measured[key].append(measure())
-                self.say(f"turn {turn + 1} of {self.turns}, {told(key, measured[key][-1])}")
+        total = self.turns * len(ways)
+        self.say(f"{counted(total, 'measurement', 'measurements')}, {counted(self.turns, 'turn', 'turns')}")
+        for number, key in enumerate([*ways] * self.turns, start=1):
+            measured[key].append(ways[key]())
+            self.say(f"{number} of {total}, {told(key, measured[key][-1])}")
         return measured
 
     @contextmanager

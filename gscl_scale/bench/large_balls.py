@@ -61,6 +61,7 @@ class BallEntry(Entry):
 
 def measure_large_balls(bench: Bench, graph: Graph, scratch: Path) -> list[BallGraph]:
     """Measure a whole round of each engine on each graph."""
+    bench.say("drawing three graphs whose balls hold all nodes")
     return [_measure(bench, drawn, hops, scratch) for drawn, hops in draw_graphs(graph, SIZES, scratch)]
 
 

@@ -25,7 +25,7 @@ def bench_rings(bench: Rings) -> str:
     load = os.getloadavg()[0]
     results, parts, more = Results(), list[str](), dict[str, object]()
     with bench.scratch() as scratch:
-        graph = config_graph(bench.config, scratch)
+        graph = config_graph(bench, bench.config, scratch)
         if bench.only != "large-balls":
             results = measure_tools(bench, graph)
         entries = entries_of(results, graph)

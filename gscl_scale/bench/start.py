@@ -127,18 +127,19 @@ def _compilations(bench: Start, scratch: Path) -> list[Compilation]:
     """The first run of all, which stays as RUN, and one after `doctor --warm` in another cache."""
     cold, warm = _environment(scratch / "cold"), _environment(scratch / "warm")
     bench.say("the first run, with an empty cache of kernels")
-    rows = [_recorded(scratch, "RUN", cold, "a first run, with an empty cache")]
-    bench.say("doctor --warm, and a run after it")
-    _spend("doctor --warm", scratch, warm)
-    return [*rows, _recorded(scratch, "after-warm", warm, "a run after doctor --warm")]
+    rows = [_recorded(bench, scratch, "RUN", cold, "a first run, with an empty cache")]
+    bench.say("doctor --warm, which compiles all kernels")
+    bench.say(f"doctor --warm: {_spend('doctor --warm', scratch, warm).wall_s:.1f} s")
+    return [*rows, _recorded(bench, scratch, "after-warm", warm, "a run after doctor --warm")]
 
 
-def _recorded(scratch: Path, run: str, environment: Mapping[str, str], when: str) -> Compilation:
+def _recorded(bench: Start, scratch: Path, run: str, environment: Mapping[str, str], when: str) -> Compilation:
     """Run the digits in a process that records what numba compiles."""
     record = (scratch / f"{run}.json").absolute()  # the program runs elsewhere
     program = [sys.executable, "-m", "gscl_scale.bench.compilation", str(record), *_DIGITS.split(), run]
     spent = _run(program, scratch, environment)
     found = json.loads(record.read_text(encoding="utf-8"))
+    bench.say(f"{when}: {spent.wall_s:.1f} s, {found['kernels']} kernels compiled in {found['seconds']:.1f} s")
     return Compilation(when, found["kernels"], found["seconds"], spent.wall_s, _COMPILE_BOUNDS[when])
 
 

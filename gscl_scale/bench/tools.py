@@ -49,8 +49,9 @@ class Results:
 def measure_tools(bench: Rings, graph: Graph) -> Results:
     """Find the fastest form of each peer, then measure peers and our engines in turn."""
     results = Results()
-    for peer in PEERS:
+    for number, peer in enumerate(PEERS, start=1):
         if peer.is_installed():
+            bench.say(f"tool {number} of {len(PEERS)}, {peer.name}: which of its forms is fastest")
             _try(results, bench, graph, peer.name)
         else:
             results.left_out[peer.name] = f"the package {peer.package} is not installed"
@@ -67,11 +68,12 @@ def measure_tools(bench: Rings, graph: Graph) -> Results:
 
 def _try(results: Results, bench: Rings, graph: Graph, peer: str) -> None:
     for hops in bench.peer_depths:
-        bench.say(f"which form of {peer} is fastest at {hops} hops")
         trials = try_forms(bench, peer, graph.folder, hops, bench.seconds)
         if trials[0].wrong:
             results.left_out[peer] = f"{trials[0].form}: {trials[0].wrong}"
+            bench.say(f"{peer} is left out: {results.left_out[peer]}")
         else:
+            bench.say(f"{peer} at {hops} hops: {trials[0].form}")
             results.trials[peer, hops] = trials
 
 

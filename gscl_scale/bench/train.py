@@ -48,7 +48,7 @@ def bench_train(bench: Train) -> str:
     config, steps = bench.config, bench.steps
     competitors = [*_OURS, *(_IDEAS if bench.ideas else ()), *_PEERS]
     with bench.scratch() as folder:
-        graph = config_graph(config, folder)
+        graph = config_graph(bench, config, folder)
         _refuse_what_peers_cannot(config, graph, steps)
         sample(folder / "graph", folder / "samples", config.rings, len(bench.core_ids))
         ways = {one.name: partial(bench.alone, measure, folder, config, one, steps) for one in competitors}

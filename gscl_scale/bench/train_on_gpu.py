@@ -42,7 +42,7 @@ def bench_train_on_gpu(bench: Train, device: str = "cuda") -> str:
         raise UserError("bench train: --device is cuda, and torch sees no GPU here; run gscl-scale doctor to see why")
     config, steps = bench.config, bench.steps
     with bench.scratch() as folder:
-        graph = config_graph(config, folder)
+        graph = config_graph(bench, config, folder)
         if config.model.encoder != "gcn" or isinstance(graph.features, SparseFeatures):
             raise UserError("bench train: expected model.encoder gcn and dense features with --device cuda")
         sample(folder / "graph", folder / "samples", config.rings, len(bench.core_ids))

@@ -5,6 +5,7 @@ import pytest
 
 from gscl_scale.bench import engines, large_balls, listing, tools
 from gscl_scale.bench.engines import Round, batch_of
+from gscl_scale.bench.graphs import config_graph, num_edges
 from gscl_scale.bench.large_balls import BallSizes, core_seconds, difference, draw_graphs
 from gscl_scale.bench.listing import random_anchors
 from gscl_scale.bench.peers import PEERS, Peer
@@ -13,6 +14,7 @@ from gscl_scale.bench.tools import mean_visits, peer_depth, rate_figures
 from gscl_scale.config.config import Config
 from gscl_scale.errors import RunError, UserError
 from gscl_scale.rings.exact.ring_sizes import ring_profile
+from gscl_scale.runtime.console import Console
 from gscl_scale.shards.reader import Samples
 from tests.bench.conftest import TINY, figures_of, quiet_bench, written_by
 from tests.graphs import make_graph, make_samples, random_edges
@@ -236,3 +238,14 @@ def test_independent_priorities_are_refused(tmp_path):
     config = Config.load(None, [*TINY, "rings.sharing=independent"])
     with pytest.raises(UserError, match=r"set rings\.sharing to shared"):
         bench_rings(quiet_bench("rings", tmp_path, config=config))
+
+
+def test_the_graph_that_is_read_is_printed(tmp_path, capsys):
+    config = Config.load(None, TINY)
+    bench = quiet_bench("rings", tmp_path, config=config)
+    bench.console = Console()
+    graph = config_graph(bench, config, tmp_path)
+    assert capsys.readouterr().err.splitlines() == [
+        "bench rings: reading the graph (source synthetic)",
+        f"bench rings: graph {graph.name}: {graph.num_nodes:,} nodes, {num_edges(graph):,} edges",
+    ]

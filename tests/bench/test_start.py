@@ -10,6 +10,7 @@ import pytest
 from gscl_scale.bench import start
 from gscl_scale.bench.start import Spent, bench_start
 from gscl_scale.errors import RunError
+from gscl_scale.runtime.console import Console
 from tests.bench.conftest import quiet_bench, written_by
 
 KERNEL = """
@@ -24,7 +25,7 @@ outer(1)
 """
 
 
-def test_the_page_has_the_bound_beside_each_figure(tmp_path, monkeypatch):
+def test_the_page_has_the_bound_beside_each_figure_and_each_measurement_prints_a_line(tmp_path, monkeypatch, capsys):
     ran = []
 
     def spend(program, folder, environment):
@@ -48,8 +49,17 @@ def test_the_page_has_the_bound_beside_each_figure(tmp_path, monkeypatch):
     monkeypatch.setattr(start, "_busy", Busy)
     monkeypatch.chdir(tmp_path)
     bench = quiet_bench("start", Path("results"), turns=2, spinning=True)
-    bench.core_ids = [0]
+    bench.core_ids, bench.console = [0], Console()
     page = bench_start(bench)
+    lines = capsys.readouterr().err.splitlines()
+    for line in (
+        "a first run, with an empty cache: 4.0 s, 3 kernels compiled in 1.5 s",
+        "doctor --warm: 4.0 s",
+        "14 measurements, 2 turns",
+        "1 of 14, --help: 4.00 s",
+        "14 of 14, doctor: 4.00 s",
+    ):
+        assert f"bench start: {line}" in lines
     rows = written_by(bench, page)["rows"]
     for command, bound in start._BOUNDS.items():
         assert f"| `gscl-scale {command}` | 4.00 s | 2.00 s | {bound:.1f} s |" in page
