@@ -109,7 +109,7 @@ def read_statistics(path: Path) -> SavedStatistics:
     columns: list[Sequence[Number] | None] = [statistics["ring_size_se"], statistics["lc"], statistics["lc_se"]]
     if per_ring:
         columns += [per_ring["mean"], per_ring["se"], per_ring["anchors"]]
-    if hops > _MAX_HOPS or any(one and len(one) != hops for one in columns):
+    if not 1 <= hops <= _MAX_HOPS or any(one and len(one) != hops for one in columns):
         raise FolderError(f"{path} is damaged: expected a number for each hop; {cure}")
     return statistics
 

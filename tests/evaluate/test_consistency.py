@@ -8,11 +8,13 @@ import pytest
 
 from gscl_scale import seeding
 from gscl_scale.config.graphs import NpzGraph
+from gscl_scale.errors import FolderError
 from gscl_scale.evaluate import graph_statistics
-from gscl_scale.evaluate.graph_statistics import statistics, statistics_table
+from gscl_scale.evaluate.graph_statistics import read_statistics, statistics, statistics_table
 from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.sources.read import read
+from gscl_scale.io.json import write_json
 
 LABELLED = [0, 1, 0, 0, 1, 0]
 PATH = [(0, 1), (1, 2), (2, 3), (3, 4)]  # and node 5 alone
@@ -128,3 +130,20 @@ def test_large_graphs_have_fewer_hops_unless_anchors_are_asked_for(
     assert len(few["ring_size"]) == len(few["lc"] or ()) == 3
     assert ("mean size of ring 3", f"{few['ring_size'][2]:,.1f}") in statistics_table(few)
     assert len(statistics(graph, anchors=4)["ring_size"]) == 5
+
+
+@pytest.mark.parametrize("part", ["mean", "anchors"])
+def test_a_file_without_a_number_for_each_hop_is_refused(
+    make_graph: Callable[..., Graph], tmp_path: Path, part: str
+) -> None:
+    stats = {**statistics(make_graph(6, PATH, labels=np.array(LABELLED))), "graph_fingerprint": "abc"}
+    write_json(tmp_path / "s.json", stats)
+    assert read_statistics(tmp_path / "s.json") == stats
+    stats["consistency"][part].pop()
+    write_json(tmp_path / "s.json", stats)
+    with pytest.raises(FolderError, match="a number for each hop"):
+        read_statistics(tmp_path / "s.json")
+    none: dict[str, list[float]] = {"ring_size": [], "lc": []}
+    write_json(tmp_path / "s.json", {**stats, **none, "consistency": {"mean": [], "se": None, "anchors": []}})
+    with pytest.raises(FolderError, match="a number for each hop"):
+        read_statistics(tmp_path / "s.json")
