@@ -96,7 +96,7 @@ def _why_not_above_raw(homophily: float | None) -> tuple[str, str]:
     if homophily is not None and homophily < _MIXED:
         return (
             f"only {100 * homophily:.0f} % of a node's neighbours have its class on average, so what the encoder "
-            " gathers from them hides what the features tell",
+            "gathers from them hides what the features tell",
             fewer,
         )
     return "the features alone tell what is asked, and what the encoder gathers from neighbours hides some of it", fewer
