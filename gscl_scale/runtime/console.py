@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # help texts do not wait for rich
 _QUIET_S = 2.0
 _LINE_EVERY_S = 5.0
 _CELL_EVERY_S = 0.5
+_COMPILING_S = 30.0  # first steps that took less say little about the others
 
 
 class Console:
@@ -104,18 +105,22 @@ def _lines(
 ) -> Callable[..., None]:
     began = time.monotonic()
     state = {"done": done, "printed": began + _QUIET_S - every}
+    first: list[tuple[float, float]] = []  # when the first steps were done, which compile and read more than others
 
     def advance(steps: int = 1, note: str = "") -> None:
         state["done"] += steps
         now = time.monotonic()
-        if now - state["printed"] < every:
+        if not first:
+            first.append((now, state["done"]))
+        if now - state["printed"] < every or state["done"] == done:
             return
         state["printed"] = now
-        if (made := state["done"] - done) > 0:
-            left = (total - state["done"]) * (now - began) / made
-            words = f"{label}: {state['done']:,} of {total:,} {unit}".rstrip()
-            words += f", about {left:,.0f} s left" if left else ""
-            say(f"{words}, {note}" if note else words)
+        words = f"{label}: {state['done']:,} of {total:,} {unit}".rstrip()
+        since, before = first[0] if state["done"] > first[0][1] else (began, done)
+        tells = since > began or now - began > _COMPILING_S or state["done"] - done >= total / 10
+        if tells and (left := (total - state["done"]) * (now - since) / (state["done"] - before)):
+            words += f", about {left:,.0f} s left"
+        say(f"{words}, {note}" if note else words)
 
     return advance
 

@@ -3,6 +3,7 @@ import sys
 import types
 from io import FileIO
 from pathlib import Path
+from types import SimpleNamespace
 
 from gscl_scale.runtime import console
 from gscl_scale.runtime.console import Console
@@ -56,6 +57,20 @@ def test_progress_is_plain_lines_where_there_is_no_terminal_and_silent_for_short
     with Console().progress("rings", 10) as advance:
         advance(10)
     assert capsys.readouterr().err == "rings: 10 of 10\n"
+
+
+def test_first_steps_which_may_compile_do_not_count_for_the_time_that_is_left(capsys, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(console, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    for seconds, steps, left in (
+        ([8, 5, 5], [5, 10, 25], ["", "about 42 s left", "about 17 s left"]),
+        ([40, 10], [5, 5], ["about 760 s left", "about 180 s left"]),
+    ):
+        with Console().progress("map", 100) as advance:
+            for took, done in zip(seconds, steps, strict=True):
+                clock[0] += took
+                advance(done)
+        assert [line.partition(", ")[2] for line in capsys.readouterr().err.splitlines()] == left
 
 
 def test_progress_in_a_notebook_is_one_line_that_changes(monkeypatch):
