@@ -69,6 +69,16 @@ def test_each_column_is_taken_for_what_is_in_it(tmp_path, kind):
     assert any(note.startswith("columns left out: zip (leading zeros: a code)") for note in graph.manifest["notes"])
 
 
+@pytest.mark.parametrize("name", ["__index_level_0__", "Unnamed: 0", ""])
+@pytest.mark.parametrize("kind", [".csv", ".parquet"])
+def test_the_row_index_of_a_data_frame_is_no_feature_unless_it_is_named(tmp_path, name, kind):
+    nodes = {name: [row * 7919 % 601 // 2 for row in range(ROWS)], "id": PEOPLE["id"], "age": PEOPLE["age"]}
+    graph = ingest(tmp_path / "left", FIRST, nodes, kind=kind)
+    assert made(graph)[name] == "left out: the row index of a data frame"
+    assert graph.feature_columns == ["age"]
+    assert ingest(tmp_path / "named", FIRST, nodes, kind=kind, feature_columns=[name]).feature_columns == [name]
+
+
 def test_a_summary_counts_types_missing_and_distinct_values(tmp_path):
     nodes = PEOPLE | {
         "age": [None, *PEOPLE["age"][1:]],

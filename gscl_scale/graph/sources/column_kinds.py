@@ -18,6 +18,7 @@ _NEARLY = 0.9  # share of the cells from which a column is one of numbers or dat
 _UNLIKE = 0.5  # distinct values per cell from which texts name their rows
 _FEWEST_SERIAL = 100
 _YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+_ROW_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|")  # names that pandas gives it in Parquet and in CSV files
 _CODE_NAMES = {
     "id", "ids", "uuid", "guid", "zip", "zipcode", "postcode", "postal", "plz", "phone", "telephone", "tel", "mobile",
     "fax", "iban", "ssn", "ean", "isbn", "sku", "barcode",
@@ -131,6 +132,8 @@ def _share(count: int, stats: ColumnStats) -> float:
 
 def _serial(numbers: NumberStats, name: str) -> str:
     """Why whole numbers name their rows; "" if they seem to measure something."""
+    if numbers.whole and _ROW_INDEX.fullmatch(name):
+        return "the row index of a data frame"
     if not numbers.whole or numbers.distinct.count <= MOST_CATEGORIES:
         return ""
     words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
