@@ -292,11 +292,9 @@ OF_DGI = {
 @pytest.mark.parametrize(
     ("changes", "methods", "says"),
     [
-        (
-            {},
-            ["dgj"],
-            "--methods: there is no method 'dgj'; the methods are raw, untrained, spectral, cleora,",
-        ),
+        ({}, ["dgj"], r"--methods: there is no method 'dgj'; did you mean dgi\?"),
+        ({}, ["gscl"], r"there is no method 'gscl'; did you mean gscl-pairwise or gscl-listwise\?"),
+        ({}, ["lightgcn"], "there is no method 'lightgcn'; known ones are raw, untrained, spectral, cleora,"),
         ({}, ["raw"], "--methods: raw and untrained are measured with a trained method"),
         (
             {"compare": {"settings": {"cleora": ["hops=2"]}}},

@@ -5,6 +5,7 @@ import itertools
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
@@ -159,10 +160,10 @@ def _asked_for(config: Config, names: Sequence[str]) -> list[str]:
     for source, given in (("--methods", names), ("compare.settings", config.compare.settings)):
         for name in given:
             if name not in measured and (name not in FREE or source == "compare.settings"):
-                raise ConfigError(
-                    f"{source}: there is no method {name!r}; the methods are {', '.join([*FREE, *measured])}"
-                    f"{f', or {ALL}' * (source == '--methods')}"
-                )
+                near = [one for one in measured if one.startswith(f"{name}-")] or get_close_matches(name, measured)
+                known = f"known ones are {', '.join([*FREE, *measured])}"
+                meant = f"did you mean {' or '.join(near)}?" if near else known
+                raise ConfigError(f"{source}: there is no method {name!r}; {meant}")
     methods = [name for name in measured if name in names]
     if not methods:
         raise ConfigError("--methods: raw and untrained are measured with a trained method; name one of those too")
