@@ -106,7 +106,7 @@ def _refuse_duplicates(node: yaml.MappingNode) -> None:
 
 
 def expand_paths(graph: dict[str, Any]) -> dict[str, Any]:
-    """Replace $NAME in the paths of the graph section by the environment's value; refuse URLs but those of tables."""
+    """Replace $NAME and ~ in the paths of the graph section; refuse URLs but those of tables."""
     return {
         name: _expanded(name, value) if name in PATHS and isinstance(value, str) else value
         for name, value in graph.items()
@@ -131,6 +131,7 @@ def _expanded(name: str, path: str) -> str:
         path = template.substitute(os.environ) if "$" in path else path
     except ValueError:
         raise ConfigError(f"graph.{name}: expected $NAME in {quoted(path)}, got a lone $; write $$ for it") from None
+    path = str(Path.home() / path[2:]) if path.startswith("~/") else path
     in_store = name in TABLES and bool(url_of(Path(path)))
     if "://" in path and not in_store and not holds_secret(path):  # a secret is refused by a message that hides it
         raise ConfigError(

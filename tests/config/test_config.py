@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,6 +105,12 @@ def test_the_environment_fills_paths_and_a_missing_name_is_explained(monkeypatch
     assert str(Config.parse(values).graph.path) == "/data/cora.npz"
     monkeypatch.delenv("SOME_FOLDER")
     assert "environment variable SOME_FOLDER is not set" in refused(values=values)
+
+
+def test_a_path_may_begin_at_the_home_folder():
+    values = {"graph": {"source": "tables", "edges": "~/e.csv", "nodes": "~n.csv"}}
+    graph = Config.parse(values).graph
+    assert (graph.edges, graph.nodes) == (Path.home() / "e.csv", Path("~n.csv"))
 
 
 def test_the_resolved_config_reads_back_as_itself():

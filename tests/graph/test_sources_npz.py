@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gscl_scale.config.graphs import NpzGraph
+from gscl_scale.config.graphs import NpzGraph, TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.sources.read import read
@@ -140,6 +140,19 @@ def test_a_single_array_is_no_graph(tmp_path):
 def test_a_path_to_no_file_is_refused(tmp_path, name, sentence):
     with pytest.raises(GraphError, match=sentence):
         read(NpzGraph(source="npz", path=tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [NpzGraph(source="npz", path="g.npz"), TablesGraph(source="tables", edges="g.csv")],
+    ids=lambda one: one.source,
+)
+def test_where_a_relative_path_begins_is_told(tmp_path, monkeypatch, config):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        GraphError, match=rf"^g\.\w+ does not exist in {tmp_path}, where relative paths begin; check graph\."
+    ):
+        read(config)
 
 
 def test_a_note_names_the_arrays_that_are_not_read_and_those_that_are(tmp_path):

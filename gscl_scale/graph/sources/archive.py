@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 import numpy.typing as npt
 
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.sources.explain import explained
+from gscl_scale.graph.sources.explain import explained, where_it_begins
 from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.io.npy import Header, check_size, map_values, read_header, read_values
 from gscl_scale.io.validate import size_of
@@ -98,7 +98,7 @@ def _load(
 ) -> dict[str, Read]:
     """Read each array of the file, or its head."""
     if not path.exists():
-        raise GraphError(f"{path} does not exist; check graph.path")
+        raise GraphError(f"{path} does not exist{where_it_begins(path)}; check graph.path")
     if path.is_dir():
         raise GraphError(f"{path} is a folder; graph.path expects a .npz file")
     size_of(path, GraphError)

@@ -17,7 +17,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources import textfiles
 from gscl_scale.graph.sources.cells import null_where
 from gscl_scale.graph.sources.dialect import MATRIX, SEPARATORS, TEXT, Dialect
-from gscl_scale.graph.sources.explain import explained
+from gscl_scale.graph.sources.explain import explained, where_it_begins
 from gscl_scale.graph.sources.textlines import encoding_flaw, line_of_row
 from gscl_scale.io.arrow import is_text
 from gscl_scale.io.validate import size_of
@@ -126,7 +126,7 @@ def files_of(path: Path, key: str, dialect: Dialect = _BY_ENDING, scratch_in: Pa
     elif path.exists():
         names = [PurePath()]
     else:
-        raise GraphError(f"{path} does not exist; check graph.{key}")
+        raise GraphError(f"{path} does not exist{where_it_begins(path)}; check graph.{key}")
     if not names:
         raise GraphError(f"{shown} holds no table; expected {_KINDS}, check graph.{key}")
     place = scratch.path if scratch else path
