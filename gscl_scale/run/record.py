@@ -76,10 +76,13 @@ def claim(config: Config, run: Run, peer: str = "") -> Run:
     return run
 
 
-def refuse_other_work(config: Config, run: Run) -> RunRecord:
-    """Refuse a folder with results of another configuration; returns its run.json as it is."""
+def refuse_other_work(config: Config, run: Run, cure: str = "") -> RunRecord:
+    """Refuse a folder with results of another configuration; returns its run.json as it is.
+
+    cure   what to do besides using another folder; by default to overwrite the run
+    """
     previous: RunRecord = read_record(run.folder) if (run.folder / "run.json").exists() else {}
-    if found := other_work(config, run, previous):
+    if found := other_work(config, run, previous, cure):
         raise FolderError(found.sentence)
     return previous
 
@@ -162,7 +165,7 @@ def _sized(record: Sections, config: Config, size: GraphSize) -> Sections:
     return sized
 
 
-def other_work(config: Config, run: Run, record: RunRecord) -> OtherWork | None:
+def other_work(config: Config, run: Run, record: RunRecord, cure: str = "") -> OtherWork | None:
     """Compare the settings of the results on disk with those of now; the first one that differs decides."""
     if "config" not in record:
         return None
@@ -172,12 +175,12 @@ def other_work(config: Config, run: Run, record: RunRecord) -> OtherWork | None:
         config, earlier = config.sized(size), _sized(earlier, config, size)
     places: dict[Result, Path] = {"graph": run.graph, "samples": run.samples, "training": run.checkpoints}
     for result, place in places.items():
+        overwrite = f"gscl-scale run with --overwrite, which removes {place} and everything made from it"
         for section, key, before, now in changed_settings(earlier, config, result) if place.exists() else ():
             return OtherWork(
                 result,
                 f"{run.folder} was made with {section}.{key}={_typed(before)}, but the config now says {_typed(now)}; "
-                f"use a new folder (--run), or gscl-scale run with --overwrite, which removes {place} and everything "
-                "made from it",
+                f"use a new folder (--run), or {cure or overwrite}",
             )
     if not config.train.validate_every or not run.checkpoints.exists():
         return None

@@ -91,7 +91,7 @@ def compare(
     begun = [name for name in measured_methods() if name in asked or (folder / "compare" / name).exists()]
     seeds = {name: _seeds(config, name, Run.at(folder)) for name in begun}
     for one, run in itertools.chain(*seeds.values()):
-        refuse_other_work(one, run)
+        refuse_other_work(one, run, cure=f"delete {run.folder}")
     for name in set(begun).difference(asked):
         seeds[name] = [(one, run) for one, run in seeds[name] if _is_measured(name, one, run)]
     unfinished = [name for name in begun if name not in asked and len(seeds[name]) < config.train.repeats]
