@@ -54,6 +54,14 @@ def whole(tmp_path_factory):
     return config, folder, compare(config, folder, [], QUIET)
 
 
+def test_a_comparison_has_no_report_but_those_of_its_methods(whole, tmp_path):
+    refused = cli("report", "--run", whole[1], cwd=tmp_path)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert refused.stderr.endswith(
+        f"for the page of one method: gscl-scale report --run {whole[1]}/compare/METHOD/seed-0\n"
+    )
+
+
 def test_methods_are_compared_by_held_out_edges_too(tmp_path):
     evaluated = {**VALUES["evaluate"], "held_out_edges": 0.2}
     config = asked(evaluate=evaluated, graph={**VALUES["graph"], "mean_degree": 12})

@@ -228,6 +228,11 @@ def report(
         _report_runs(runs or [], out or Path("comparison.html"), bool(config_file or settings or run_folder))
         return
     config, folder, console = start(config_file, settings, run_folder)
+    if (folder / "compare.json").exists() and not (folder / "embeddings").exists():
+        raise UserError(
+            f"report: {folder} is a comparison of methods, which {folder}/compare.md shows; for the page of one "
+            f"method: gscl-scale report --run {folder}/compare/METHOD/seed-0"
+        )
     from gscl_scale import pipeline
     from gscl_scale.stages.repeats import each_repeat
     from gscl_scale.stages.report import report as report_stage
