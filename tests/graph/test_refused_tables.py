@@ -24,7 +24,11 @@ REFUSED = {
     "two kinds of ends": ({"source": ["a"], "target": [2]}, None, "ids in target are integers and those in source"),
     "no source": ({"target": ["b"]}, AB, r"no column 'source' \(graph.source_column\); it has target"),
     "no id": (PAIR, {"key": ["a", "b"]}, r"nodes.parquet: no column 'id' \(graph.id_column\); it has key"),
-    "an empty end": ({"source": ["a", None], "target": ["b", "a"]}, AB, "row 2: source is empty; expected an id"),
+    "an empty end": (
+        {"source": ["a", None], "target": ["b", "a"]},
+        AB,
+        "row 2: source is empty; expected an id, correct or drop the row, or let --set graph.unknown_ids=drop do so",
+    ),
     "an empty text": ({"source": ["a", ""], "target": ["b", "a"]}, None, "row 2: source is empty"),
     "an empty id": (PAIR, {"id": ["a", "b", None]}, "row 3: id is empty"),
     "ids of floats": (

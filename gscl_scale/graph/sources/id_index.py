@@ -77,7 +77,8 @@ class EdgeIds:
 
     def read(self, part: Part, column: str, strict: bool = True) -> pa.Array:
         """A column of ids in the type of the nodes' ids; with `strict`, one that cannot be is refused, else missing."""
-        wanted, text = ids_of(part, column, strict), not pa.types.is_integer(self.kind)
+        drops = f", or let {_setting(part.file, 'unknown_ids=drop')} do so"
+        wanted, text = ids_of(part, column, strict, drops), not pa.types.is_integer(self.kind)
         number = pa.types.is_integer(wanted.type)
         if number != text:
             return wanted.cast(self.kind) if text else wanted

@@ -45,8 +45,11 @@ def as_text(column: str) -> str:
     return f"df[{quoted(column)}] = df[{quoted(column)}].astype(str)"
 
 
-def ids_of(part: Part, column: str, strict: bool = True) -> pa.Array:
-    """Read a column of ids: integers below 2^63 or text; with `strict`, none of them may be missing."""
+def ids_of(part: Part, column: str, strict: bool = True, otherwise: str = "") -> pa.Array:
+    """Read a column of ids: integers below 2^63 or text; with `strict`, none of them may be missing.
+
+    otherwise   what to do with a missing one besides correcting the table
+    """
     ids = part.text_or_numbers(column)
     text = is_text(ids.type)
     if not (text or pa.types.is_integer(ids.type)) and ids.null_count < len(ids):
@@ -54,7 +57,7 @@ def ids_of(part: Part, column: str, strict: bool = True) -> pa.Array:
         raise GraphError(f"{part.file}: {column} is of type {ids.type}, expected integers or text; {cure}")
     missing = ids.is_null() if not text else pc.or_(ids.is_null(), pc.fill_null(pc.equal(ids, ""), False))
     if strict and (at := pc.index(missing, True).as_py()) >= 0:
-        raise GraphError(f"{part.where(at)}: {column} is empty; expected an id, correct or drop the row")
+        raise GraphError(f"{part.where(at)}: {column} is empty; expected an id, correct or drop the row{otherwise}")
     if text:
         return pc.if_else(missing, None, ids).cast(pa.large_string())
     if ids.type == pa.uint64() and len(ids) and pc.max(ids).as_py() >= 2**63:
