@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 
 from gscl_scale.errors import FolderError, RunError
 from gscl_scale.io import atomic
@@ -18,6 +20,7 @@ from gscl_scale.io.arrow import arrow_of, as_rows, map_array, map_arrow, numpy_o
 from gscl_scale.io.atomic import publish_file
 from gscl_scale.io.checksum import fingerprint_of, sha256_of
 from gscl_scale.io.json import read_json, write_json
+from gscl_scale.train.checkpoint import write_state
 
 
 def test_a_published_file_appears_whole(tmp_path):
@@ -48,6 +51,17 @@ def test_where_nothing_can_be_written_the_reason_is_told_with_the_name_that_the_
     says = r"/table\.json: No space left on device; .* rerun the command"
     with pytest.raises(RunError, match=says), publish_file(tmp_path / "table.json"):
         refuse(errno.ENOSPC)
+
+
+def test_a_checkpoint_that_does_not_fit_the_disk_is_named(tmp_path):
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, limit[1]))
+    try:
+        with pytest.raises(RunError, match=r"/one\.pt: File too large; .* rerun the command"):
+            write_state(tmp_path / "one.pt", {"weight": torch.zeros(1000, 100)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.ENOTDIR, errno.EEXIST])

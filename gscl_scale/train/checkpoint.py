@@ -148,7 +148,12 @@ def write_state(path: Path, state: object) -> None:
     import torch
 
     with publish_file(path) as temporary, temporary.open("wb") as file:
-        torch.save(state, file)
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:  # torch ends its archive after a failed write too, and fails again
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
 
 
 def load_state(path: Path) -> dict[str, object]:
