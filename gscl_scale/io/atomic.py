@@ -112,11 +112,16 @@ def half_written(folder: Path) -> list[Path]:
 
 def _is_another(process: int) -> bool:
     """Whether a process of this machine runs and is not this one: in containers all have the same number."""
+    return process != os.getpid() and is_running(process)
+
+
+def is_running(process: int) -> bool:
+    """Whether a process of this machine runs."""
     try:
         os.kill(process, 0)
     except OSError as error:
         return isinstance(error, PermissionError)  # it runs for another user
-    return process != os.getpid()
+    return True
 
 
 @contextlib.contextmanager

@@ -3,18 +3,22 @@
 import contextlib
 import json
 import os
+import re
 import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from gscl_scale.errors import FolderError, GsclError, LeaseError, StoppedError
+from gscl_scale.io.atomic import is_running
+from gscl_scale.io.checksum import fingerprint_of
 from gscl_scale.io.validate import parse_json, schema_error
 from gscl_scale.registry.ledger import Ledger, State, StateChange
 from gscl_scale.runtime.console import Console
@@ -121,14 +125,16 @@ def hold_lease(
 
 def _acquire(store: Store, seconds: float, wait_s: float, console: Console, asked: threading.Event) -> State:
     ledger, until, is_waiting = Ledger(store), time.monotonic() + wait_s, False
-    who = f"{socket.gethostname()}, process {os.getpid()}, {uuid.uuid4().hex[:8]}"
+    who = f"{socket.gethostname()}, process {os.getpid()}, {_machine()}-{uuid.uuid4().hex[:8]}"
     while True:
         state = ledger.newest()
-        if not state.holder or _is_dead(store, state, seconds):
+        is_gone = _is_gone(state.holder)
+        if not state.holder or is_gone or _is_dead(store, state, seconds):
             event = "taken over" if state.holder else "leased"
             taken = ledger.append(state, event=event, token=state.token + 1, holder=who, reason=state.holder)
             if taken and state.holder:
-                console.say(f"the lease of {state.holder} has expired: this run takes over its work")
+                why = f"{state.holder} no longer runs" if is_gone else f"the lease of {state.holder} has expired"
+                console.say(f"{why}: this run takes over its work")
             if taken:
                 return taken
             continue
@@ -144,6 +150,22 @@ def _acquire(store: Store, seconds: float, wait_s: float, console: Console, aske
             is_waiting = True
         if asked.wait(min(_LOOK_S, seconds / _BEATS)):
             raise StoppedError(f"{store.where}: asked to stop while waiting for the lease; nothing was done")
+
+
+def _is_gone(holder: str) -> bool:
+    """Whether the holder was a process that this one would see if it ran, and does not."""
+    machine = _machine()
+    ours = re.fullmatch(rf"{re.escape(socket.gethostname())}, process (\d{{1,9}}), {machine}-\w+", holder)
+    return bool(machine and ours and not is_running(int(ours[1])))
+
+
+def _machine() -> str:
+    """The same for processes that see each other: of one container, since one start of the machine; "" if unknown."""
+    try:
+        start = Path("/proc/sys/kernel/random/boot_id").read_text()
+        return fingerprint_of([start, Path("/proc/self/ns/pid").readlink()])[:8]
+    except OSError:
+        return ""
 
 
 def _is_dead(store: Store, state: State, seconds: float) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -106,6 +107,25 @@ def test_the_lease_of_a_dead_holder_is_taken_over_and_whoever_is_late_cannot_pub
             with pytest.raises(LeaseError, match=r"no heartbeat for more than 0\.4 s, and .* took over its work"):
                 publish()
     assert Ledger(store).newest().current == "v2"
+
+
+@pytest.mark.parametrize("is_ours", [True, False], ids=["this machine", "another container"])
+def test_the_lease_of_a_process_that_no_longer_runs_is_taken_over_at_once(store, monkeypatch, capfd, is_ours):
+    process = subprocess.Popen(["true"])
+    process.wait()
+    with monkeypatch.context() as then:
+        then.setattr("os.getpid", lambda: process.pid)
+        if not is_ours:
+            then.setattr("pathlib.Path.readlink", lambda _: "pid:[1]")
+        killed = hold_lease(store, 60, 0, QUIET)
+        killed.__enter__()._over.set()
+    if not is_ours:
+        with pytest.raises(LeaseError, match="another run has the lease"), hold_lease(store, 60, 0, QUIET):
+            pass
+        return
+    with hold_lease(store, 60, 0, Console()) as lease:
+        assert lease.token == 2
+    assert "no longer runs: this run takes over its work" in capfd.readouterr().err
 
 
 def test_a_holder_with_a_longer_lease_is_not_dead_by_the_shorter_one_of_a_rival(store):
