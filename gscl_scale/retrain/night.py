@@ -44,6 +44,7 @@ from gscl_scale.retrain.work_folder import (
     encoding_before,
     files_of,
     night_identity,
+    other_inputs,
     samples_to_build_on,
     take_over,
     write_start,
@@ -153,8 +154,10 @@ class _Night:
         if known := self._version_from(origin):
             shutil.rmtree(folder)
             return self._repeat(known)
-        if warm and self._base and _has_other_inputs(graph, Graph.open(self._base.graph)):
+        if warm and self._base and (others := other_inputs(graph, Graph.open(self._base.graph))):
             warm = False
+            self._console.say(f"{others}: the training starts from new weights")
+            self._console.event("retrain", "new_weights", reason=others)
             claim(self._config, run)
         self._work(self._settings_for(warm), run, warm)
         figures, before = self._figures(run)
@@ -326,16 +329,6 @@ class _Night:
         state = self._lease.record(lambda state: decide(state, name, base, refusal, keep))
         current = self._registry.point().current
         return Outcome(self._where, cast(_Decided, state.event), 0.0, name, current, state.reason)
-
-
-def _has_other_inputs(graph: Graph, before: Graph) -> bool:
-    """Whether the weights of an earlier version would meet other inputs than those that they have learnt.
-
-    These are the feature columns, and edges with weights or without.
-    """
-    weighted = graph.edge_weights is not None, before.edge_weights is not None
-    others = graph.other_features(before.feature_blocks, before.feature_columns)
-    return bool(others) or weighted[0] != weighted[1]
 
 
 def _refuse_full(registry: Registry, disk_gb: float) -> None:

@@ -20,6 +20,7 @@ from gscl_scale.run.record import config_in
 from gscl_scale.runtime.console import Console
 from gscl_scale.shards.graph_diff import kind_of_ids
 from gscl_scale.stages.finished import checkpoints_of
+from gscl_scale.text import join_names
 from gscl_scale.train.checkpoint import write_state
 
 NOTE = "night.json"
@@ -82,6 +83,21 @@ def encoding_before(config: Config, graph: Graph) -> list[ColumnEncoding]:
     before = {"missing_values": [], **before}  # graphs of earlier versions lack it
     same = config.graph.source == "tables" and all(before.get(key) == now[key] for key in _FOR_COLUMNS)
     return graph.manifest.get("encoding", []) if same else []
+
+
+def other_inputs(graph: Graph, before: Graph) -> str:
+    """How the inputs of a graph differ from those that the weights of an earlier version have learnt; "" if in nothing.
+
+    These are the feature columns, and edges with weights or without.
+    """
+    now, then = graph.feature_columns, before.feature_columns
+    if others := graph.other_features(before.feature_blocks, then):
+        new, gone = ([name for name in one if name not in set(other)] for one, other in ((now, then), (then, now)))
+        names = [f"{what}: {join_names(some, 4)}" for what, some in (("new", new), ("gone", gone)) if some]
+        is_known = names and now and then
+        return f"feature columns differ ({'; '.join(names)})" if is_known else f"the graph has {others}"
+    weighted, was = ("no weights" if one.edge_weights is None else "weights" for one in (graph, before))
+    return "" if weighted == was else f"edges have {weighted} now and had {was} before"
 
 
 def changes_since(run: Run, graph: Graph) -> Changes:

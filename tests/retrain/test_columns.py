@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gscl_scale.graph.graph import Graph
+from gscl_scale.io.json import read_json_lines
 from gscl_scale.registry.versions import Registry
 from gscl_scale.retrain.night import retrain
 from gscl_scale.runtime.console import Console
@@ -27,14 +28,18 @@ def with_columns(town, plans, **more):
     pq.write_table(table, path)
 
 
-def test_a_warm_night_keeps_the_encoding_and_a_new_column_begins_anew(tmp_path):
+def test_a_warm_night_keeps_the_encoding_and_a_new_column_begins_anew(tmp_path, capfd):
     town, where = Town(tmp_path / "town"), tmp_path / "registry"
     registry, config = Registry(where), town.config(train={"epochs": 3}, gate=OPEN)
     versions = []
     for plans, more in ((["a", "b"], []), (["a", "b", "new"], []), (["a", "b"], ["visits"])):
         with_columns(town, plans, **{name: np.arange(len(town.names)) % 7 for name in more})
-        versions.append(registry.version(retrain(config, where, Console(quiet=True)).version))
+        versions.append(registry.version(retrain(config, where, Console()).version))
         town.grow()
+    says = "feature columns differ (new: visits)"
+    assert f"{says}: the training starts from new weights" in capfd.readouterr().err
+    logs = [read_json_lines(registry.folder(version.name) / "log.jsonl") for version in versions]
+    assert [[line["reason"] for line in log if line["event"] == "new_weights"] for log in logs] == [[], [], [says]]
     graphs = [Graph.open(registry.folder(version.name) / "graph") for version in versions]
     assert [version.index["warm"] for version in versions] == [0, 1, 0]
     first, second, third = (graph.manifest["encoding"] for graph in graphs)
