@@ -43,7 +43,7 @@ from gscl_scale.retrain.work_folder import (
     changes_since,
     encoding_before,
     files_of,
-    night_identity,
+    night_identities,
     other_inputs,
     samples_to_build_on,
     take_over,
@@ -150,8 +150,8 @@ class _Night:
         folder = take_over(self._registry.place / "work", self._lease.token)
         warm = self._may_start_warm()
         run, graph = self._ingest(folder, self._settings_for(warm), warm)
-        origin = night_identity(self._config, graph)
-        if known := self._version_from(origin):
+        origins = night_identities(self._config, graph)
+        if known := self._version_from(origins):
             shutil.rmtree(folder)
             return self._repeat(known)
         if warm and self._base and (others := other_inputs(graph, Graph.open(self._base.graph))):
@@ -173,7 +173,7 @@ class _Night:
             folder,
             files_of(folder),
             {
-                "made_from": origin,
+                "made_from": origins[0],
                 "base": self._state.current,
                 "warm": self._warm_in_a_row() + 1 if warm else 0,
                 "figures": figures,
@@ -274,14 +274,14 @@ class _Night:
 
     # --- the decision ------------------------------------------------------------------------------------------------
 
-    def _version_from(self, origin: str) -> Version | None:
+    def _version_from(self, origins: list[str]) -> Version | None:
         """The newest stored version that was made from the same graph with the same settings.
 
         A candidate counts only if it was compared with the version that is current.
         """
         state = self._state
         versions = (self._registry.version(name) for name in reversed(state.kept()))
-        same = (version for version in versions if version.index.get("made_from") == origin)
+        same = (version for version in versions if version.index.get("made_from") in origins)
         return next((v for v in same if v.name not in state.candidates or v.index.get("base") == state.current), None)
 
     def _repeat(self, known: Version) -> Outcome:

@@ -54,9 +54,13 @@ def take_over(work: Path, token: int) -> Path:
     return mine
 
 
-def night_identity(config: Config, graph: Graph) -> str:
-    """The same for nights with the same graph and settings, wherever the graph comes from and however work runs."""
-    return fingerprint_of([graph.fingerprint, deciding_settings(config, *(set(RESULTS) - {"graph"}))])
+def night_identities(config: Config, graph: Graph) -> list[str]:
+    """The same for nights with the same graph and settings, wherever the graph comes from and however work runs.
+
+    The second is that of earlier versions, which left the names of the feature columns out.
+    """
+    settings = deciding_settings(config, *(set(RESULTS) - {"graph"}))
+    return [fingerprint_of([graph.fingerprint, settings, *columns]) for columns in (graph.feature_columns, [])]
 
 
 def may_build_on(config: Config, base: Run) -> bool:

@@ -8,7 +8,9 @@ import pytest
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.json import read_json_lines
 from gscl_scale.registry.versions import Registry
+from gscl_scale.retrain import night
 from gscl_scale.retrain.night import retrain
+from gscl_scale.retrain.work_folder import night_identities
 from gscl_scale.runtime.console import Console
 from tests.retrain.town import Town
 
@@ -46,6 +48,25 @@ def test_a_warm_night_keeps_the_encoding_and_a_new_column_begins_anew(tmp_path, 
     assert first == second
     assert third[-1]["name"] == "visits"
     assert "column plan has values that its encoding does not know: new" in graphs[1].manifest["notes"]
+
+
+def test_a_column_with_another_name_is_another_graph_and_versions_from_before_that_counted_are_known(
+    tmp_path, monkeypatch
+):
+    town, where = Town(tmp_path / "town"), tmp_path / "registry"
+    config = town.config(train={"epochs": 1}, gate=OPEN)
+    with monkeypatch.context() as then:
+        then.setattr(night, "night_identities", lambda *of: night_identities(*of)[1:])
+        retrain(config, where, Console(quiet=True))
+    assert retrain(config, where, Console(quiet=True)).result == "unchanged"
+    town.grow()
+    for name in ("f0", "height"):
+        table = pq.read_table(town.folder / "nodes.parquet")
+        names = [name if column == "f0" else column for column in table.column_names]
+        pq.write_table(table.rename_columns(names), town.folder / "nodes.parquet")
+        assert retrain(config, where, Console(quiet=True)).result == "promoted"
+    assert retrain(config, where, Console(quiet=True)).result == "unchanged"
+    assert "height" in Graph.open(Registry(where).current() / "graph").feature_columns
 
 
 def test_ids_that_become_text_are_the_same_nodes_and_all_anchors_are_sampled_again(tmp_path, capfd, monkeypatch):
