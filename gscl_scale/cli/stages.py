@@ -167,11 +167,11 @@ def embed(
     from gscl_scale.stages.embed import embed as embed_stage
     from gscl_scale.stages.repeats import each_repeat
 
-    for one, part, log in each_repeat(config, folder, console):
+    for one, part, log in each_repeat(config, folder, console, stored=out is not None):
         place = out
         if out and config.train.repeats > 1:
             place = out / part.folder.name if graph else out.with_stem(f"{out.stem}-{part.folder.name}")
-        written = embed_stage(one, part, log, graph, place if graph else None)
+        written = embed_stage(one, part, console if graph else log, graph, place if graph else None)
         if place and not graph:
             copy_embeddings(written, place, ids, getattr(one.graph, "id_column", ""))
         print(f"embeddings are in {display(place if place and not graph else written / 'embeddings.parquet')}")

@@ -3,6 +3,7 @@
 import json
 import platform
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -45,8 +46,8 @@ class CheckpointList(TypedDict):
     checkpoints: Annotated[list[_Checkpoint], Field(min_length=1)]
 
 
-def open_run(config: Config, folder: Path) -> Run:
-    """Claim a run folder for a configuration; a folder with the results of another one is refused."""
+def open_run(config: Config, folder: Path, claim_or_check: Callable[[Config, Run], object] | None = None) -> Run:
+    """Claim a run folder for a configuration, or only check it; a folder with the results of another one is refused."""
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"{folder} is a file; give --run a folder")
     if folder.exists() and not may_be_run(folder):
@@ -60,7 +61,9 @@ def open_run(config: Config, folder: Path) -> Run:
             f"{folder} has the embeddings of {peer}, a method without stages; query them with gscl-scale neighbors "
             f"--run {folder}, or choose another --run"
         )
-    return claim(config, Run.at(folder))
+    run = Run.at(folder)
+    (claim_or_check or claim)(config, run)
+    return run
 
 
 def claim(config: Config, run: Run, peer: str = "") -> Run:

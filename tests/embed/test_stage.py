@@ -22,6 +22,7 @@ from gscl_scale.stages.embed import copy_embeddings
 from gscl_scale.stages.embed import embed as embed_stage
 from gscl_scale.stages.evaluate import evaluate
 from gscl_scale.stages.report import report_runs
+from tests.commands import cli
 from tests.graphs import make_graph, random_edges
 
 NODES = 80
@@ -228,3 +229,25 @@ def test_the_command_embeds_another_graph_copies_and_refuses_what_it_cannot(trai
     ):
         with pytest.raises(UserError, match=says):
             call(*arguments)
+
+
+def test_a_run_whose_tables_have_changed_since_embeds_another_graph_and_is_copied_but_not_made_anew(tmp_path):
+    rows = "".join(f"{one},{other}\n" for one, other in random_edges(NODES, 200, seed=0))
+    (tmp_path / "edges.csv").write_text(f"source,target\n{rows}")
+    settings = SETTINGS.replace("{source: memory}", "{source: tables, edges: edges.csv}")
+    (tmp_path / "small.yaml").write_text(settings)
+    words = ("--config", "small.yaml", "--run", "run")
+    assert cli("run", *words, cwd=tmp_path).returncode == 0
+    with (tmp_path / "edges.csv").open("a") as file:
+        file.write("0,79\n")
+    assert cli("ingest", "--config", "small.yaml", "--run", "new", cwd=tmp_path).returncode == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    for extra in (("--graph", "new", "--out", "emb", "--set", "runtime.workers=2"), ("--out", "all.npy")):
+        done = cli("embed", *words, *extra, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
+    assert len(read_embeddings(tmp_path / "emb")[0]) == len(np.load(tmp_path / "all.npy")) == NODES
+    assert "edges.csv has changed since run/graph was made from it" in cli("embed", *words, cwd=tmp_path).stderr
+    with (tmp_path / "run/graph/indices.arrow").open("ab") as file:
+        file.write(b"more")
+    assert cli("embed", *words, "--graph", "new", "--out", "emb", cwd=tmp_path).returncode == 2
