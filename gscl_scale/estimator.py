@@ -30,6 +30,7 @@ from gscl_scale.graph.sources.objects import given_graph
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.node_embeddings import NodeEmbeddings, RunPlace
 from gscl_scale.registry.locate import find_run
+from gscl_scale.registry.places import refuse_version
 from gscl_scale.run.folder import Run, encoder_needs
 from gscl_scale.run.lock import lock_run
 from gscl_scale.run.record import config_in
@@ -123,6 +124,7 @@ def fit(
 
 
 def _train(given: GivenGraph, values: Mapping[str, Any], where: Path | str, quiet: bool) -> tuple[Config, Run]:
+    refuse_version(str(where))
     with working_copy(where) as folder, lock_run(folder):
         return fit_run(given, values, folder, Console(quiet=quiet))
 

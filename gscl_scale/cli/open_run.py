@@ -27,14 +27,19 @@ def start(
     nodes: Path | None = None,
     overwrite: bool = False,
     check: "Callable[[Config, str], object]" = lambda config, where: None,
+    stored: bool = False,
 ) -> "tuple[Config, Path, Console]":
     """Configuration, local run folder and console of a command; with `overwrite` without results of other settings.
 
     check    refuses a configuration for a run before anything is written
+    stored   the command reads a run that is there, which may be a version of a registry
     """
+    from gscl_scale.registry.places import refuse_version
     from gscl_scale.runtime.console import Console
 
     config, where = load_config(config_file, settings, run, file, nodes)
+    if not (stored and (Path(where) / "graph/manifest.json").exists()):
+        refuse_version(where)
     check(config, where)
     folder, console = enter(where), Console()
     if overwrite and _leads():

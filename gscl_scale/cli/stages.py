@@ -39,7 +39,11 @@ def run(
 
     Skips finished stages: rerun the command to resume after a stop."""
     if dry_run:
-        _print_plan(*load_config(config_file, settings, run_folder, file, nodes), overwrite)
+        from gscl_scale.registry.places import refuse_version
+
+        config, where = load_config(config_file, settings, run_folder, file, nodes)
+        refuse_version(where)
+        _print_plan(config, where, overwrite)
         return
     config, folder, console = start(config_file, settings, run_folder, file, nodes, overwrite)
     from gscl_scale import pipeline  # torch: once the arguments are known to be good
@@ -162,12 +166,16 @@ def embed(
     order."""
     _check_embed_options(graph, out, ids)
     graph = None if graph is None else _graph_in(graph)
-    config, folder, console = start(config_file, settings, run_folder)
+    config, folder, console = start(config_file, settings, run_folder, stored=out is not None)
+    from gscl_scale.registry.places import is_in_version, never_changes
     from gscl_scale.stages.embed import copy_embeddings
     from gscl_scale.stages.embed import embed as embed_stage
+    from gscl_scale.stages.finished import is_embedded
     from gscl_scale.stages.repeats import each_repeat
 
     for one, part, log in each_repeat(config, folder, console, stored=out is not None):
+        if graph is None and is_in_version(display(folder)) and not is_embedded(one, part):
+            raise never_changes(display(folder))
         place = out
         if out and config.train.repeats > 1:
             place = out / part.folder.name if graph else out.with_stem(f"{out.stem}-{part.folder.name}")
@@ -207,11 +215,29 @@ def evaluate(
     """Evaluate the embeddings.
 
     Evaluates the input features and the untrained encoder as well."""
-    config, folder, console = start(config_file, settings, run_folder)
+    config, folder, console = start(config_file, settings, run_folder, stored=True)
     from gscl_scale import pipeline
+    from gscl_scale.registry.places import is_in_version
 
-    metrics = pipeline.evaluate_all(config, folder, console)
+    if is_in_version(display(folder)):
+        metrics = _figures_of_version(config, folder)
+    else:
+        metrics = pipeline.evaluate_all(config, folder, console)
     print_json(metrics) if as_json else _print_metrics(metrics)
+
+
+def _figures_of_version(config: "Config", folder: Path) -> "Metrics":
+    """The figures of a version of a registry as they are; refused where they would have to be measured."""
+    from gscl_scale.registry.places import never_changes
+    from gscl_scale.run.folder import Run
+    from gscl_scale.run.record import other_work, read_record
+    from gscl_scale.stages.finished import known_figures
+
+    run = Run.at(folder)
+    metrics = None if other_work(config, run, read_record(folder)) else known_figures(config, run)
+    if metrics is None:
+        raise never_changes(display(folder))
+    return metrics
 
 
 def report(

@@ -1,12 +1,16 @@
-"""Whether a place is a registry: what is none is refused with the command to type, and nothing is created there."""
+"""Whether a place is a registry: what is none is refused with the command to type, and nothing is created there.
+
+Nothing is written into its versions either.
+"""
 
 import difflib
 from pathlib import Path
 
 from gscl_scale.errors import FolderError
 from gscl_scale.registry.ledger import FOLDER
-from gscl_scale.registry.versions import Registry
+from gscl_scale.registry.versions import Registry, versions_folder
 from gscl_scale.storage.stores import LocalStore
+from gscl_scale.storage.urls import is_remote
 
 _START = "gscl-scale retrain --config mine.yaml --registry"
 
@@ -41,6 +45,27 @@ def registry_sentence(where: str) -> str:
     current = ledger.newest().current
     run = f"; the run of its current version is {where.rstrip('/')}/versions/{current}" if current else ""
     return f"{where} is a registry, expected a run; gscl-scale registry list --registry {where} shows its versions{run}"
+
+
+def is_in_version(where: str) -> bool:
+    """Whether a run is, or would be, among the versions of a registry."""
+    place = where if is_remote(where) else Path(where).resolve().as_posix()
+    registry, below, _ = place.rpartition(f"/{versions_folder('')}")
+    return bool(below) and bool(Registry(registry).ledger.numbers())
+
+
+def refuse_version(where: str) -> None:
+    """Refuse work that writes where the versions of a registry are."""
+    if is_in_version(where):
+        raise never_changes(where)
+
+
+def never_changes(where: str) -> FolderError:
+    """The refusal of work that would change a version."""
+    return FolderError(
+        f"{where} is among the versions of a registry, which never change, expected a run of your own; "
+        f"choose another --run, such as runs/{Path(where).resolve().name}, and name its graph or config"
+    )
 
 
 def _refuse_file(where: str, registry: Registry) -> None:

@@ -29,15 +29,19 @@ def is_finished(config: Config, run: Run, pages: bool) -> bool:
         run.samples, graph, config.rings, config.train.epochs_for(graph.size)
     ):
         return False
-    checkpoints = checkpoints_of(config, run)
-    if not checkpoints.is_finished():
+    if not checkpoints_of(config, run).is_finished():
         return False
     try:
-        fingerprint = embeddings_fingerprint(checkpoints, run)
+        complete = is_embedded(config, run)
     except FolderError:  # its stage names the damaged checkpoint
         return False
-    complete = is_complete(run.embeddings, fingerprint, config.runtime.npy)
     return complete and known_figures(config, run) is not None and not (pages and page_is_stale(run))
+
+
+def is_embedded(config: Config, run: Run) -> bool:
+    """Whether the embeddings of a run are there, made from its checkpoint."""
+    fingerprint = embeddings_fingerprint(checkpoints_of(config, run), run)
+    return is_complete(run.embeddings, fingerprint, config.runtime.npy)
 
 
 def checkpoints_of(config: Config, run: Run) -> Checkpoints:
