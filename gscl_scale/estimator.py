@@ -228,9 +228,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Set parameters, and settings as `section__key`, which go into `config`; the last one that is set counts."""
         settings = {name: params.pop(name) for name in [name for name in params if "__" in name]}
         known = super().get_params(deep=False)
-        changes = changes_by(
-            {**{name: None for name in params if name not in known}, **settings}, "set_params", (*known,)
-        )
+        unknown = dict.fromkeys(name for name in params if name not in known)
+        changes = changes_by({**unknown, **settings}, "set_params", (*known,))
         base = params.get("config", self.config)
         config = _changed(base, changes) if changes else base
         replaced = {f"{section}.{key}" for section, keys in changes.items() for key in keys}
@@ -303,8 +302,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             opened.refuse_other_features(self.encoder_.features, self.feature_columns_, subject, cure=cure)
             opened.refuse_other_weights(self.weighted_, subject, "give weights=... as in the training")
             basis, warn = self.basis_, functools.partial(warnings.warn, stacklevel=6)  # the user's line
-            scaling = basis.scaling_for(opened, self.scaling_, subject, warn) if basis else self.scaling_
-            return self._embed(opened, scaling)
+            return self._embed(
+                opened, basis.scaling_for(opened, self.scaling_, subject, warn) if basis else self.scaling_
+            )
 
     def _embed(self, graph: Graph, scaling: Scaling) -> Rows:
         cpu = {} if torch.cuda.is_available() else {"device": "cpu"}  # trained on a machine with a GPU, perhaps
