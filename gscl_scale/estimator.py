@@ -209,8 +209,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             A fitted estimator.
         """
         found = find_run(str(run), "encoder", encoder_needs)
-        config = config_in(found.run.folder)
-        one = cls(config, quiet=quiet)
+        one = cls(config := config_in(found.run.folder), quiet=quiet)
         one._take(config, found.run)
         return one
 
@@ -302,9 +301,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             opened.refuse_other_features(self.encoder_.features, self.feature_columns_, subject, cure=cure)
             opened.refuse_other_weights(self.weighted_, subject, "give weights=... as in the training")
             basis, warn = self.basis_, functools.partial(warnings.warn, stacklevel=6)  # the user's line
-            return self._embed(
-                opened, basis.scaling_for(opened, self.scaling_, subject, warn) if basis else self.scaling_
-            )
+            scaling = basis.scaling_for(opened, self.scaling_, subject, warn) if basis else self.scaling_
+            return self._embed(opened, scaling)
 
     def _embed(self, graph: Graph, scaling: Scaling) -> Rows:
         cpu = {} if torch.cuda.is_available() else {"device": "cpu"}  # trained on a machine with a GPU, perhaps
