@@ -8,7 +8,7 @@ from gscl_scale import pipeline
 from gscl_scale.config.config import Config
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.graph import Graph
-from gscl_scale.retrain.work_folder import may_build_on, night_identity
+from gscl_scale.retrain.work_folder import may_build_on, night_identities
 from gscl_scale.run.folder import Run
 from gscl_scale.run.log import read_events
 from gscl_scale.run.record import config_in
@@ -39,7 +39,7 @@ def main() -> None:
         json.dumps(
             {
                 "cell": Cell("tiny", config).name,
-                "night": night_identity(config, Graph.open(run.graph)),
+                "night": night_identities(config, Graph.open(run.graph)),
                 "samples": make_plan(Graph.open(run.graph), run.samples, config.rings)[0].rings,
                 "shared samples": name_of_samples(config.rings, config.train.epochs),
                 "base": may_build_on(config, run),
