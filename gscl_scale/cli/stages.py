@@ -255,9 +255,10 @@ def report(
         return
     config, folder, console = start(config_file, settings, run_folder)
     if (folder / "compare.json").exists() and not (folder / "embeddings").exists():
+        where = display(folder)
         raise UserError(
-            f"report: {folder} is a comparison of methods, which {folder}/compare.md shows; for the page of one "
-            f"method: gscl-scale report --run {folder}/compare/METHOD/seed-0"
+            f"report: {where} is a comparison of methods, which {where}/compare.md shows; for the page of one method: "
+            f"gscl-scale report --run {where}/compare/METHOD/seed-0"
         )
     from gscl_scale import pipeline
     from gscl_scale.stages.repeats import each_repeat

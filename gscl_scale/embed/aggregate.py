@@ -53,7 +53,7 @@ class CpuGather:
     layer: GraphLayer
     device: torch.device
 
-    def __call__(self, first: int, end: int) -> Tensor:  # noqa: D102
+    def __call__(self, first: int, end: int) -> Tensor:  # noqa: D102  (said by the class)
         if isinstance(self.layer, GatLayer):
             conv = self.layer.conv
             gathered = kernels.attend(self.adjacency, self.rows, conv.heads, conv.negative_slope, first, end)
@@ -76,7 +76,7 @@ class GpuGather:
             part = slice(low, low + _ROWS_AT_ONCE)
             self._rows[part] = torch.from_numpy(np.array(rows[part])).to(device)
 
-    def __call__(self, first: int, end: int) -> Tensor:  # noqa: D102
+    def __call__(self, first: int, end: int) -> Tensor:  # noqa: D102  (said by the class)
         indptr = self._adjacency.indptr[first : end + 1]
         indices = self._adjacency.indices[indptr[0] : indptr[-1]].astype(np.int64)
         senders = torch.from_numpy(indices).to(self._device)
